@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/core/ids.hpp>
+#include <troupe/core/payload.hpp>
+
+/// Closures and the values they leave behind. Plain data; no CAF.
+namespace troupe {
+
+/// How a closure is to be run. All members are optional.
+struct closure_options {
+  /// Higher goes first; 0 is the default. Values from -3 to 3.
+  int priority = 0;
+  /// Only this worker may run it (`worker:N`).
+  std::optional<std::uint32_t> worker{};
+  /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
+  duration deadline{0};
+  /// Attempts that may be lost to dead workers before it fails as `poisoned`; 0: the coordinator's `max_strikes`.
+  std::uint32_t retries = 0;
+};
+
+/// NOT_READY until the closure ends; then one of the others, for good, except that a per-worker resource goes from
+/// `ready` to `aborted` with its worker and back when it is rebuilt.
+enum class remote_status : std::uint8_t { not_ready = 0, ready = 1, failed = 2, cancelled = 3, aborted = 4 };
+
+/// The result of a closure at the coordinator. Written once by the coordinator actor through its `completion_board`,
+/// read by any thread once `status` is not `not_ready`.
+struct remote_state {
+  closure_id id{};
+  std::atomic<remote_status> status{remote_status::not_ready};
+  payload value{}; ///< valid in `ready`
+  failure why{};   ///< valid in `failed`, `cancelled`, `aborted`
+};
+
+/// Where user threads wait for results: one for all values of a coordinator, so that a value costs no wait point of its
+/// own. Any thread.
+class completion_board {
+public:
+  explicit completion_board(const environment& env);
+  void set_ready(remote_state& to, payload value);
+  /// `status` is failed, cancelled or aborted.
+  void set_ended(remote_state& to, remote_status status, failure why);
+  /// Wakes whoever waits; called once after a batch of `set_` calls.
+  void publish();
+  /// False when `deadline` passed first.
+  bool wait(const remote_state& on, time_point deadline);
+
+private:
+  std::mutex mutex_;
+  std::unique_ptr<wait_point> changed_;
+  std::atomic<int> waiting_{0};
+};
+
+/// A scheduled call. Owned by the queue, then by the coordinator while in flight.
+struct closure {
+  closure_id id{};
+  function_index function{};
+  std::shared_ptr<const payload> arguments{};
+  closure_options options{};
+  /// Where the result goes. When nobody else holds it at the end, no result is sent (row PS-D6).
+  std::shared_ptr<remote_state> result{};
+  /// Values that must have arrived before it is dispatched.
+  std::vector<std::shared_ptr<remote_state>> inputs{};
+  attempt_no attempt{};        ///< of the current or last dispatch; 0: never dispatched
+  std::uint32_t strikes = 0;   ///< workers that died while it was running there
+  std::vector<task_id> took{}; ///< those workers
+};
+
+using closure_ptr = std::shared_ptr<closure>;
+
+} // namespace troupe

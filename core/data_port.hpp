@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <troupe/core/result.hpp>
+#include <troupe/core/time.hpp>
+
+/// The data plane's port: ordered byte channels that the calling lane drives itself. Nothing here runs a thread.
+namespace troupe {
+
+using const_bytes = std::span<const std::byte>;
+using mutable_bytes = std::span<std::byte>;
+
+/// One end of an ordered, reliable byte stream. One lane at a time. Never blocks.
+class channel {
+public:
+  virtual ~channel() = default;
+  /// Gathers from `parts` as much as fits now; the number of bytes taken (0: would block). `connection_lost` at its end.
+  virtual result<std::size_t> try_send(std::span<const const_bytes> parts) = 0;
+  /// Scatters into `parts` what is there; the number of bytes (0: nothing now). `connection_lost` when the peer closed.
+  virtual result<std::size_t> try_receive(std::span<const mutable_bytes> parts) = 0;
+  /// Ends both directions. Idempotent.
+  virtual void close() = 0;
+  /// For messages: "127.0.0.1:4711".
+  virtual std::string peer() const = 0;
+};
+
+/// Accepts channels. Never blocks.
+class channel_listener {
+public:
+  virtual ~channel_listener() = default;
+  /// Null when nobody waits.
+  virtual std::unique_ptr<channel> try_accept() = 0;
+  /// The address that peers dial, port resolved: "127.0.0.1:40001".
+  virtual std::string address() const = 0;
+};
+
+/// What a lane waits on: channels, listeners and a wake-up from other threads.
+class channel_poller {
+public:
+  virtual ~channel_poller() = default;
+  /// Watches `c` (made by the same transport). `want_send`: also wake when it can take bytes again.
+  virtual void watch(channel& c, bool want_send) = 0;
+  virtual void watch(channel_listener& l) = 0;
+  virtual void forget(channel& c) = 0;
+  virtual void forget(channel_listener& l) = 0;
+  /// Until something watched is ready, `wake` was called, or `deadline` passed (false). May return early. Yields a bounded
+  /// number of times before it sleeps.
+  virtual bool wait(time_point deadline) = 0;
+  /// Any thread: makes the current or the next `wait` return.
+  virtual void wake() = 0;
+};
+
+class data_transport {
+public:
+  virtual ~data_transport() = default;
+  /// `address`: "host:port", port 0 lets the system choose. `address_in_use` names it.
+  virtual result<std::unique_ptr<channel_listener>> listen(const std::string& address) = 0;
+  /// Waits on the calling lane. `connect_failed` names the address.
+  virtual result<std::unique_ptr<channel>> connect(const std::string& address, time_point deadline) = 0;
+  virtual std::unique_ptr<channel_poller> make_poller() = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <troupe/core/data_port.hpp>
+#include <troupe/core/result.hpp>
+#include <troupe/core/time.hpp>
+
+/// The ports: everything through which production code reaches the world outside. An actor or a lane gets them at
+/// construction. Production and simulation differ only in who stands behind them.
+namespace troupe {
+
+// --- time -------------------------------------------------------------------------------------------------------
+
+/// Any thread.
+class clock_port {
+public:
+  virtual ~clock_port() = default;
+  /// Steady; the origin is the port's own and never 0.
+  virtual time_point now() const = 0;
+  /// Wall time, milliseconds since 1970, for people and file names only.
+  virtual std::int64_t unix_ms() const = 0;
+};
+
+// --- randomness -------------------------------------------------------------------------------------------------
+
+/// Any thread.
+class random_port {
+public:
+  virtual ~random_port() = default;
+  /// 64 fresh bits. `purpose` names the stream, so that the simulator's draws for one purpose don't shift another's.
+  virtual std::uint64_t draw(std::string_view purpose) = 0;
+};
+
+// --- storage ----------------------------------------------------------------------------------------------------
+
+/// A file being written. One thread at a time. Destroying it closes it; what was not synced may be lost at a crash.
+class file_writer {
+public:
+  virtual ~file_writer() = default;
+  virtual result<void> write(std::span<const std::byte> bytes) = 0;
+  /// On return what was written survives a crash of the machine.
+  virtual result<void> sync() = 0;
+  /// Reports what a destructor could not. No call may follow.
+  virtual result<void> close() = 0;
+};
+
+/// A file being read. One thread at a time.
+class file_reader {
+public:
+  virtual ~file_reader() = default;
+  virtual std::uint64_t size_bytes() const = 0;
+  /// Fills `to` from `offset_bytes`; fewer bytes than asked is `corrupt`.
+  virtual result<void> read_at(std::uint64_t offset_bytes, std::span<std::byte> to) = 0;
+};
+
+/// Paths are as the operating system's. Errors name the path. Any thread.
+class storage_port {
+public:
+  virtual ~storage_port() = default;
+  /// Creates or truncates.
+  virtual result<std::unique_ptr<file_writer>> create(const std::string& path) = 0;
+  virtual result<std::unique_ptr<file_reader>> open(const std::string& path) = 0;
+  /// Atomic within a directory; durable after `sync_directory`.
+  virtual result<void> rename(const std::string& from, const std::string& to) = 0;
+  /// A missing file is no error. Directories are removed when empty.
+  virtual result<void> remove(const std::string& path) = 0;
+  virtual result<void> make_directories(const std::string& path) = 0;
+  virtual result<void> sync_directory(const std::string& path) = 0;
+  /// Names in a directory (no path), sorted; `not_found` when there is none.
+  virtual result<std::vector<std::string>> list(const std::string& path) = 0;
+  virtual bool exists(const std::string& path) = 0;
+};
+
+// --- waits ------------------------------------------------------------------------------------------------------
+
+/// Where user threads and compute lanes wait: a condition variable in production, a switch back to the world in
+/// simulation. Never used by an actor's handler.
+class wait_point {
+public:
+  virtual ~wait_point() = default;
+  /// @pre `lock` is held. Returns with it held, after a notification, spuriously, or (false) once `deadline` passed.
+  virtual bool wait_until(std::unique_lock<std::mutex>& lock, time_point deadline) = 0;
+  virtual void notify_one() = 0;
+  virtual void notify_all() = 0;
+};
+
+class wait_port {
+public:
+  virtual ~wait_port() = default;
+  virtual std::unique_ptr<wait_point> make_point() = 0;
+};
+
+/// Waits until `pred()` holds or `deadline` passed; returns `pred()`.
+template <class Pred>
+bool wait_for(wait_point& at, std::unique_lock<std::mutex>& lock, time_point deadline, Pred pred) {
+  while (!pred())
+    if (!at.wait_until(lock, deadline))
+      return pred();
+  return true;
+}
+
+// --- compute lanes ----------------------------------------------------------------------------------------------
+
+/// Handle of a running lane: a thread in production, a fiber in simulation.
+class lane {
+public:
+  /// @pre joined or abandoned.
+  virtual ~lane() = default;
+  virtual bool ended() const = 0;
+  /// Waits for the body's end. Owner's thread only.
+  virtual void join() = 0;
+  /// Gives the lane up: nobody will wait for it. What its body still uses must be owned by the body.
+  virtual void abandon() = 0;
+};
+
+class lane_port {
+public:
+  virtual ~lane_port() = default;
+  /// Runs `body` on a lane of its own. `name` shows in debuggers and traces (15 characters are kept).
+  virtual std::unique_ptr<lane> start(std::string name, std::function<void()> body) = 0;
+  /// Ends this process at once, as a crash would (a fenced worker with a hung step leaves like this). In simulation the
+  /// node is crashed and the call does not return either.
+  [[noreturn]] virtual void leave_now(int code) = 0;
+  /// Lets others run, on a lane or a user thread.
+  virtual void yield() = 0;
+};
+
+// --- tracing ----------------------------------------------------------------------------------------------------
+
+struct trace_field {
+  std::string_view key;
+  std::variant<std::int64_t, std::uint64_t, double, std::string_view> value;
+  trace_field(std::string_view k, std::string_view v) : key{k}, value{v} {}
+  trace_field(std::string_view k, const char* v) : key{k}, value{std::string_view{v}} {}
+  trace_field(std::string_view k, const std::string& v) : key{k}, value{std::string_view{v}} {}
+  trace_field(std::string_view k, double v) : key{k}, value{v} {}
+  template <class T>
+    requires std::is_integral_v<T>
+  trace_field(std::string_view k, T v) : key{k} {
+    if constexpr (std::is_signed_v<T>)
+      value = static_cast<std::int64_t>(v);
+    else
+      value = static_cast<std::uint64_t>(v);
+  }
+  template <class T>
+    requires std::is_enum_v<T>
+  trace_field(std::string_view k, T v) : trace_field{k, value_of(v)} {}
+};
+
+/// Takes named events and coverage marks. Any thread; must not block and must not throw.
+class tracer {
+public:
+  virtual ~tracer() = default;
+  virtual void event(std::string_view id, std::span<const trace_field> fields) = 0;
+  /// A rare branch was taken (`worker.after_pull`). Tests hang faults on marks.
+  virtual void mark(std::string_view id) = 0;
+};
+
+/// What an actor or lane may reach. The referenced ports outlive every actor that holds the environment.
+struct environment {
+  clock_port& clock;
+  random_port& random;
+  storage_port& storage;
+  lane_port& lanes;
+  wait_port& waits;
+  data_transport& transport;
+  tracer* trace = nullptr; ///< null: nobody listens, and events cost a test of this pointer
+};
+
+inline void trace(const environment& env, std::string_view id, std::initializer_list<trace_field> fields) {
+  if (env.trace)
+    env.trace->event(id, {fields.begin(), fields.size()});
+}
+
+inline void mark(const environment& env, std::string_view id) {
+  if (env.trace)
+    env.trace->mark(id);
+}
+
+} // namespace troupe

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+#include <vector>
+
+#include <troupe/core/ids.hpp>
+#include <troupe/core/payload.hpp>
+
+/// The table of functions that a program can run by name in any of its processes. Filled by static objects before main,
+/// read only afterwards.
+namespace troupe {
+
+class step_host;
+
+/// A per-worker object, built on the worker and never moved.
+struct resource {
+  std::shared_ptr<void> object{};
+  const std::type_info* type = nullptr;
+  explicit operator bool() const noexcept { return object != nullptr; }
+};
+
+struct function_entry {
+  std::string name{};
+  std::string signature{};
+  /// Runs it. Throws what the user's code throws, `troupe::error`, or std::length_error on broken bytes.
+  std::function<payload(step_host&, const payload&)> invoke{};
+  /// Builds a resource instead (a dataset function, an iterator). Null for steps.
+  std::function<resource(step_host&, const payload&)> make{};
+};
+
+/// Name and signature of an entry, as compared at connect.
+struct function_line {
+  std::string name{};
+  std::string signature{};
+  friend bool operator==(const function_line&, const function_line&) = default;
+  TROUPE_FIELDS(function_line, name, signature)
+};
+
+/// Sorted by name, so equal programs have equal tables.
+class function_table {
+public:
+  /// The program's own table. Before main; any thread afterwards, read only.
+  static function_table& global();
+
+  /// Throws std::logic_error when the name is taken. `address` finds the entry again (null for lambdas).
+  void add(function_entry entry, const void* address);
+  /// Null when there is none.
+  const function_entry* find(std::string_view name) const;
+  /// Empty when that function was not registered.
+  std::string_view name_of(const void* address) const;
+  std::size_t size() const { return by_name_.size(); }
+  /// Throws `not_registered`.
+  function_index index_of(std::string_view name) const;
+  /// Null past the end.
+  const function_entry* at(function_index index) const;
+  std::vector<function_line> lines() const;
+  std::uint64_t hash() const;
+
+private:
+  std::map<std::string, function_entry, std::less<>> by_name_{};
+  std::map<const void*, std::string> by_address_{};
+  mutable std::vector<const function_entry*> by_index_{};
+  std::vector<const function_entry*>& index() const;
+};
+
+/// Empty when equal; else one sentence naming the first function (by name) that only one side has or that has another
+/// signature there.
+std::string first_difference(std::span<const function_line> ours, std::span<const function_line> theirs);
+
+} // namespace troupe
