@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Shows that each rule of the tidy test fires on a bad sample and stays silent on a good one."""
+
+import pathlib
+import sys
+import tempfile
+
+import tidy
+
+README = "# Folder\n\nHere.\nNever here.\nStart at.\n"
+HEADER = "#pragma once\n"
+GOOD = {
+    "core/README.md": README,
+    "core/a.hpp": HEADER + "// sleeps: std::this_thread::sleep_for is banned in code, not in words\n",
+    "core/detail/b.hpp": HEADER,
+    "actors/README.md": README,
+    "actors/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
+    "kernels/README.md": README,
+    "strategies/README.md": README,
+    "core/short.cpp": "void f(int x,\n       int y) {\n  ++x;\n}\n" + "int x;\n" * 70,
+    "strategies/api.hpp": HEADER + "#include <troupe/core/a.hpp>\n",
+}
+
+LONG_FUNCTION = "void f(int x) {\n" + "  ++x;\n" * 70 + "}\n"
+
+# rule -> [(path, text that breaks the rule)]
+BAD = {
+    "include-direction": [
+        ("core/x.cpp", "#include <troupe/actors/a.hpp>\n"),
+        ("kernels/x.cpp", "#include <troupe/data/a.hpp>\n"),
+        ("actors/x.cpp", "#include <troupe/strategies/api.hpp>\n"),
+        ("actors/y.cpp", "#include <troupe/sim/world.hpp>\n"),
+        ("examples/x.cpp", "#include <troupe/core/a.hpp>\n"),
+    ],
+    "include-detail": [
+        ("actors/x.cpp", "#include <troupe/core/detail/b.hpp>\n"),
+        ("tests/unit/actors/x_test.cpp", "#include <troupe/core/detail/b.hpp>\n"),
+    ],
+    "include-spelling": [
+        ("core/x.cpp", '#include "a.hpp"\n'),
+        ("core/x.cpp", "#include <core/a.hpp>\n"),
+        ("core/x.cpp", "#include <troupe/a.hpp>\n"),
+        ("core/x.cpp", "#include <troupe/core/../core/a.hpp>\n"),
+    ],
+    "include-missing": [("core/x.cpp", "#include <troupe/core/none.hpp>\n")],
+    "include-weight": [
+        ("actors/x.cpp", "#include <caf/all.hpp>\n"),
+        ("core/x.hpp", HEADER + "#include <nlohmann/json.hpp>\n"),
+        ("kernels/x.hpp", HEADER + "#include <Eigen/Core>\n"),
+        ("transport/x.cpp", "#include <boost/asio.hpp>\n"),
+        ("kernels/x.cpp", "#include <caf/actor.hpp>\n"),
+    ],
+    "pragma-once": [("core/x.hpp", "struct x {};\n")],
+    "address": [("docs/x.md", "see ht" + "tps://example.org/a\n"), ("dev", "curl ht" + "tp://mirror/x\n")],
+    "machine-path": [("docs/x.md", "lies in /ho" + "me/me/troupe\n")],
+    "todo": [("core/x.cpp", "// TO" + "DO: later\n"), ("docs/x.md", "FIX" + "ME\n")],
+    "readme": [("tools/x.cpp", "int x;\n"), ("bench/README.md", "\n\n")],
+    "file-length": [("core/x.cpp", "int x;\n" * 500)],
+    "function-length": [
+        ("core/x.cpp", LONG_FUNCTION),
+        ("core/x.cpp", "void f(int x,\n       int y) {\n" + "  ++x;\n" * 70 + "}\n"),
+    ],
+}
+
+
+def rules_fired(extra):
+    tree = dict(GOOD)
+    tree.update(extra)
+    return {finding.rule for finding in tidy.check_tree(tree)}
+
+
+def check_exceptions():
+    """Exceptions hide exactly their rule and path, need a reason, and unused ones are told."""
+    failures = []
+    findings = list(tidy.check_tree(dict(GOOD, **{"core/x.cpp": "thread_local int a;\nstd::thread b;\n"})))
+    standing, unused = tidy.apply_exceptions(findings, [("thread-local", "core/*"), ("clock", "core/*")])
+    if {f.rule for f in standing} != {"thread"}:
+        failures.append(f"exceptions: {[str(f) for f in standing]}")
+    if unused != [("clock", "core/*")]:
+        failures.append(f"exceptions: unused {unused}")
+    for bad in ("thread core/x.cpp\n", "no-such-rule core/x.cpp because\n"):
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, "exceptions.txt")
+            path.write_text(bad)
+            try:
+                tidy.read_exceptions(path)
+                failures.append(f"exceptions: accepted {bad!r}")
+            except SystemExit:
+                pass
+    return failures
+
+
+def main():
+    failures = [f"good sample: {rule}" for rule in sorted(rules_fired({}))]
+    for rule, samples in BAD.items():
+        for path, text in samples:
+            if rule not in rules_fired({path: text}):
+                failures.append(f"{rule}: silent on {path}: {text[:60]!r}")
+    for ban in tidy.BANS:
+        if ban.rule not in rules_fired({"actors/x.cpp": ban.sample + "\n"}):
+            failures.append(f"{ban.rule}: silent on {ban.sample!r}")
+        if ban.rule in rules_fired({"actors/x.cpp": "// " + ban.sample + "\n"}):
+            failures.append(f"{ban.rule}: fires in a comment: {ban.sample!r}")
+    for ban in tidy.TEST_BANS:
+        if ban.rule not in rules_fired({"tests/unit/core/x_test.cpp": ban.sample + "\n"}):
+            failures.append(f"{ban.rule}: silent on {ban.sample!r}")
+    untested = set(tidy.RULES) - set(BAD) - {ban.rule for ban in tidy.BANS + tidy.TEST_BANS}
+    failures += [f"{rule}: has no bad sample" for rule in sorted(untested)]
+    failures += check_exceptions()
+    for failure in failures:
+        print("self test:", failure)
+    print(f"tidy self test: {len(tidy.RULES)} rules, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
