@@ -1,0 +1,70 @@
+#pragma once
+
+#include <type_traits>
+
+namespace troupe::kernels::detail {
+
+/// Does `f` on unsigned copies of integers, where overflow wraps instead of being undefined. Small types go through
+/// `unsigned`, since their own promotion is to signed int.
+template <class T, class F>
+inline T wrapping(T a, T b, F f) {
+  using wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+  return static_cast<T>(f(static_cast<wide>(a), static_cast<wide>(b)));
+}
+
+template <class T>
+inline T add_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(a, b, [](auto x, auto y) { return x + y; });
+  else
+    return a + b;
+}
+
+template <class T>
+inline T sub_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(a, b, [](auto x, auto y) { return x - y; });
+  else
+    return a - b;
+}
+
+template <class T>
+inline T mul_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return wrapping(a, b, [](auto x, auto y) { return x * y; });
+  else
+    return a * b;
+}
+
+template <class T>
+inline T div_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0)
+      return 0;
+    if constexpr (std::is_signed_v<T>) {
+      if (b == T(-1)) // the lowest value divided by -1 traps
+        return sub_one(T(0), a);
+    }
+    return static_cast<T>(a / b);
+  } else {
+    return a / b;
+  }
+}
+
+template <class T>
+inline T min_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return b < a ? b : a;
+  else
+    return (a < b || a != a) ? a : b; // a NaN on either side comes through
+}
+
+template <class T>
+inline T max_one(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return a < b ? b : a;
+  else
+    return (a > b || a != a) ? a : b;
+}
+
+} // namespace troupe::kernels::detail

@@ -1,0 +1,303 @@
+#include <troupe/kernels/detail/strict_math.hpp>
+
+#include <troupe/kernels/optimizers.hpp>
+
+#include <troupe/kernels/detail/check.hpp>
+#include <troupe/kernels/detail/roots.hpp>
+#include <troupe/kernels/detail/rows.hpp>
+
+#include <cmath>
+
+namespace troupe::kernels {
+
+namespace {
+
+// Rules with a square root go through the array in chunks that stay in the first-level cache: one loop up to the value
+// under the root, one for the roots, one for the rest.
+constexpr std::size_t chunk_len = 256;
+
+// One rule is one struct: the constants in the element type and `run` over n elements at plain pointers. Dense and
+// sparse updates share it, so they cannot drift apart.
+
+template <class T>
+struct sgd_rule {
+  explicit sgd_rule(const sgd_params& params) : rate(static_cast<T>(params.learning_rate)) {
+    // nop
+  }
+
+  void run(const T* p_in, T* p_out, const T* g, std::size_t n) const {
+    const T lr = rate;
+    TROUPE_INDEPENDENT_LOOP
+    for (std::size_t i = 0; i < n; ++i)
+      p_out[i] = p_in[i] - lr * g[i];
+  }
+
+  T rate;
+};
+
+template <class T>
+struct momentum_rule {
+  explicit momentum_rule(const momentum_params& params)
+    : rate(static_cast<T>(params.learning_rate)),
+      momentum(static_cast<T>(params.momentum)),
+      nesterov(params.nesterov) {
+    // nop
+  }
+
+  void run(const T* p_in, T* p_out, const T* v_in, T* v_out, const T* g, std::size_t n) const {
+    const T lr = rate;
+    const T mu = momentum;
+    if (nesterov) {
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = 0; i < n; ++i) {
+        const T step = lr * g[i];
+        const T v = mu * v_in[i] - step;
+        v_out[i] = v;
+        p_out[i] = p_in[i] + (mu * v - step);
+      }
+    } else {
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = 0; i < n; ++i) {
+        const T v = mu * v_in[i] - lr * g[i];
+        v_out[i] = v;
+        p_out[i] = p_in[i] + v;
+      }
+    }
+  }
+
+  T rate;
+  T momentum;
+  bool nesterov;
+};
+
+template <class T>
+struct adagrad_rule {
+  explicit adagrad_rule(const adagrad_params& params)
+    : rate(static_cast<T>(params.learning_rate)), epsilon(static_cast<T>(params.epsilon)) {
+    // nop
+  }
+
+  void run(const T* p_in, T* p_out, const T* acc_in, T* acc_out, const T* g,
+           std::size_t n) const {
+    const T lr = rate;
+    const T eps = epsilon;
+    T root[chunk_len];
+    for (std::size_t at = 0; at < n; at += chunk_len) {
+      const std::size_t end = n - at < chunk_len ? n : at + chunk_len;
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = at; i < end; ++i)
+        acc_out[i] = acc_in[i] + g[i] * g[i];
+      detail::roots(acc_out + at, root, end - at);
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = at; i < end; ++i)
+        p_out[i] = p_in[i] - lr * g[i] / (root[i - at] + eps);
+    }
+  }
+
+  T rate;
+  T epsilon;
+};
+
+template <class T>
+struct adam_rule {
+  adam_rule(const adam_params& params, std::uint64_t t)
+    : rate(static_cast<T>(adam_corrected_rate(params, t))),
+      beta1(static_cast<T>(params.beta1)),
+      beta2(static_cast<T>(params.beta2)),
+      rest1(static_cast<T>(1.0 - params.beta1)),
+      rest2(static_cast<T>(1.0 - params.beta2)),
+      epsilon(static_cast<T>(params.epsilon)) {
+    // nop
+  }
+
+  void run(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out, const T* g,
+           std::size_t n) const {
+    const T lr = rate, b1 = beta1, b2 = beta2, r1 = rest1, r2 = rest2, eps = epsilon;
+    T root[chunk_len];
+    for (std::size_t at = 0; at < n; at += chunk_len) {
+      const std::size_t end = n - at < chunk_len ? n : at + chunk_len;
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = at; i < end; ++i) {
+        m_out[i] = b1 * m_in[i] + r1 * g[i];
+        v_out[i] = b2 * v_in[i] + r2 * (g[i] * g[i]);
+      }
+      detail::roots(v_out + at, root, end - at);
+      TROUPE_INDEPENDENT_LOOP
+      for (std::size_t i = at; i < end; ++i)
+        p_out[i] = p_in[i] - lr * m_out[i] / (root[i - at] + eps);
+    }
+  }
+
+  T rate;
+  T beta1;
+  T beta2;
+  T rest1;
+  T rest2;
+  T epsilon;
+};
+
+} // namespace
+
+double adam_corrected_rate(const adam_params& params, std::uint64_t t) {
+  const double steps = t == 0 ? 1.0 : static_cast<double>(t);
+  const double correction1 = 1.0 - std::pow(params.beta1, steps);
+  const double correction2 = 1.0 - std::pow(params.beta2, steps);
+  return params.learning_rate * std::sqrt(correction2) / correction1;
+}
+
+// -- dense ------------------------------------------------------------------------------------------------------------
+
+template <class T>
+void sgd_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                std::span<const std::type_identity_t<T>> g, const sgd_params& params) {
+  detail::expect_size("sgd_update", "p_in.size()", p_in.size(), p_out.size());
+  detail::expect_size("sgd_update", "g.size()", g.size(), p_out.size());
+  sgd_rule<T>{params}.run(p_in.data(), p_out.data(), g.data(), p_out.size());
+}
+
+template <class T>
+void momentum_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                     std::span<const std::type_identity_t<T>> v_in,
+                     std::span<std::type_identity_t<T>> v_out,
+                     std::span<const std::type_identity_t<T>> g, const momentum_params& params) {
+  const std::size_t n = p_out.size();
+  detail::expect_size("momentum_update", "p_in.size()", p_in.size(), n);
+  detail::expect_size("momentum_update", "v_in.size()", v_in.size(), n);
+  detail::expect_size("momentum_update", "v_out.size()", v_out.size(), n);
+  detail::expect_size("momentum_update", "g.size()", g.size(), n);
+  momentum_rule<T>{params}.run(p_in.data(), p_out.data(), v_in.data(), v_out.data(), g.data(), n);
+}
+
+template <class T>
+void adagrad_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                    std::span<const std::type_identity_t<T>> acc_in,
+                    std::span<std::type_identity_t<T>> acc_out,
+                    std::span<const std::type_identity_t<T>> g, const adagrad_params& params) {
+  const std::size_t n = p_out.size();
+  detail::expect_size("adagrad_update", "p_in.size()", p_in.size(), n);
+  detail::expect_size("adagrad_update", "acc_in.size()", acc_in.size(), n);
+  detail::expect_size("adagrad_update", "acc_out.size()", acc_out.size(), n);
+  detail::expect_size("adagrad_update", "g.size()", g.size(), n);
+  adagrad_rule<T>{params}.run(p_in.data(), p_out.data(), acc_in.data(), acc_out.data(), g.data(),
+                              n);
+}
+
+template <class T>
+void adam_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                 std::span<const std::type_identity_t<T>> m_in,
+                 std::span<std::type_identity_t<T>> m_out,
+                 std::span<const std::type_identity_t<T>> v_in,
+                 std::span<std::type_identity_t<T>> v_out,
+                 std::span<const std::type_identity_t<T>> g, std::uint64_t t,
+                 const adam_params& params) {
+  const std::size_t n = p_out.size();
+  detail::expect_size("adam_update", "p_in.size()", p_in.size(), n);
+  detail::expect_size("adam_update", "m_in.size()", m_in.size(), n);
+  detail::expect_size("adam_update", "m_out.size()", m_out.size(), n);
+  detail::expect_size("adam_update", "v_in.size()", v_in.size(), n);
+  detail::expect_size("adam_update", "v_out.size()", v_out.size(), n);
+  detail::expect_size("adam_update", "g.size()", g.size(), n);
+  adam_rule<T>{params, t}.run(p_in.data(), p_out.data(), m_in.data(), m_out.data(), v_in.data(),
+                              v_out.data(), g.data(), n);
+}
+
+// -- sparse -----------------------------------------------------------------------------------------------------------
+
+template <class T>
+void sgd_update_rows(std::span<T> p, std::size_t cols, std::span<const std::int64_t> rows,
+                     std::span<const std::type_identity_t<T>> values, const sgd_params& params) {
+  detail::expect_rows("sgd_update_rows", p.size(), cols, rows, values.size());
+  const sgd_rule<T> rule{params};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    detail::prefetch_row(p.data(), cols, rows, i);
+    T* pr = p.data() + static_cast<std::size_t>(rows[i]) * cols;
+    rule.run(pr, pr, values.data() + i * cols, cols);
+  }
+}
+
+template <class T>
+void momentum_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> v, std::size_t cols,
+                          std::span<const std::int64_t> rows,
+                          std::span<const std::type_identity_t<T>> values,
+                          const momentum_params& params) {
+  detail::expect_rows("momentum_update_rows", p.size(), cols, rows, values.size());
+  detail::expect_size("momentum_update_rows", "v.size()", v.size(), p.size());
+  const momentum_rule<T> rule{params};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    detail::prefetch_row(p.data(), cols, rows, i);
+    detail::prefetch_row(v.data(), cols, rows, i);
+    const std::size_t at = static_cast<std::size_t>(rows[i]) * cols;
+    T* pr = p.data() + at;
+    T* vr = v.data() + at;
+    rule.run(pr, pr, vr, vr, values.data() + i * cols, cols);
+  }
+}
+
+template <class T>
+void adagrad_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> acc, std::size_t cols,
+                         std::span<const std::int64_t> rows,
+                         std::span<const std::type_identity_t<T>> values,
+                         const adagrad_params& params) {
+  detail::expect_rows("adagrad_update_rows", p.size(), cols, rows, values.size());
+  detail::expect_size("adagrad_update_rows", "acc.size()", acc.size(), p.size());
+  const adagrad_rule<T> rule{params};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    detail::prefetch_row(p.data(), cols, rows, i);
+    detail::prefetch_row(acc.data(), cols, rows, i);
+    const std::size_t at = static_cast<std::size_t>(rows[i]) * cols;
+    T* pr = p.data() + at;
+    T* ar = acc.data() + at;
+    rule.run(pr, pr, ar, ar, values.data() + i * cols, cols);
+  }
+}
+
+template <class T>
+void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
+                      std::span<std::type_identity_t<T>> v, std::size_t cols,
+                      std::span<const std::int64_t> rows,
+                      std::span<const std::type_identity_t<T>> values, std::uint64_t t,
+                      const adam_params& params) {
+  detail::expect_rows("adam_update_rows", p.size(), cols, rows, values.size());
+  detail::expect_size("adam_update_rows", "m.size()", m.size(), p.size());
+  detail::expect_size("adam_update_rows", "v.size()", v.size(), p.size());
+  const adam_rule<T> rule{params, t};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    detail::prefetch_row(p.data(), cols, rows, i);
+    detail::prefetch_row(m.data(), cols, rows, i);
+    detail::prefetch_row(v.data(), cols, rows, i);
+    const std::size_t at = static_cast<std::size_t>(rows[i]) * cols;
+    T* pr = p.data() + at;
+    T* mr = m.data() + at;
+    T* vr = v.data() + at;
+    rule.run(pr, pr, mr, mr, vr, vr, values.data() + i * cols, cols);
+  }
+}
+
+#define TROUPE_INSTANTIATE(T) \
+  template void sgd_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
+                              const sgd_params&); \
+  template void momentum_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
+                                   std::span<T>, std::span<const T>, const momentum_params&); \
+  template void adagrad_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
+                                  std::span<T>, std::span<const T>, const adagrad_params&); \
+  template void adam_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
+                               std::span<T>, std::span<const T>, std::span<T>, \
+                               std::span<const T>, std::uint64_t, const adam_params&); \
+  template void sgd_update_rows<T>(std::span<T>, std::size_t, std::span<const std::int64_t>, \
+                                   std::span<const T>, const sgd_params&); \
+  template void momentum_update_rows<T>(std::span<T>, std::span<T>, std::size_t, \
+                                        std::span<const std::int64_t>, std::span<const T>, \
+                                        const momentum_params&); \
+  template void adagrad_update_rows<T>(std::span<T>, std::span<T>, std::size_t, \
+                                       std::span<const std::int64_t>, std::span<const T>, \
+                                       const adagrad_params&); \
+  template void adam_update_rows<T>(std::span<T>, std::span<T>, std::span<T>, std::size_t, \
+                                    std::span<const std::int64_t>, std::span<const T>, \
+                                    std::uint64_t, const adam_params&);
+
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(double)
+
+#undef TROUPE_INSTANTIATE
+
+} // namespace troupe::kernels

@@ -1,0 +1,121 @@
+// Update rules of the optimizers, as pure functions on spans.
+//
+// Element types: float and double (instantiated in the .cpp). All arithmetic is in the element type, except the
+// factors that are the same for the whole array (Adam's corrected learning rate), which are computed in double and
+// rounded once.
+// Memory: every `..._out` span may be exactly its `..._in` span (update in place) or disjoint from all others (a server
+// updates out of place while a reader holds the old snapshot); a shifted overlap is undefined. In place and out of
+// place give the same bits, on every machine (detail/strict_math.hpp).
+// `learning_rate` is the value for this step: schedules are evaluated by the caller (kernels/schedule.hpp).
+// Special values: IEEE; infinities and NaN in the gradient reach the parameter.
+// Errors: std::invalid_argument naming the argument when sizes differ or a row is out of range; nothing is written then.
+// Any thread, no allocation, one pass.
+//
+// The `_rows` variants are lazy: they apply a sparse gradient, only the named rows of the parameter and the slots move
+// (Adam's decay of the other rows is skipped). `rows`: [n] row numbers within `p`, each at most once; `values`:
+// [n, cols], row-major; `p` and the slots: [p.size() / cols, cols]. In place. A touched row gets the bits that the dense
+// rule would give it.
+//
+// Source: the formulas of the Keras optimizer pages (SGD, Adagrad, Adam); Duchi et al. 2011; Kingma and Ba 2015 (the
+// form at the end of their section 2, epsilon outside the correction).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace troupe::kernels {
+
+/// p -= learning_rate * g.
+struct sgd_params {
+  double learning_rate = 0.01;
+};
+
+/// v = momentum * v - learning_rate * g, then p += v, or with `nesterov` p += momentum * v - learning_rate * g.
+struct momentum_params {
+  double learning_rate = 0.01;
+  double momentum = 0.9;
+  bool nesterov = false;
+};
+
+/// acc += g * g, then p -= learning_rate * g / (sqrt(acc) + epsilon).
+struct adagrad_params {
+  double learning_rate = 0.001;
+  double initial_accumulator = 0.1; ///< What the slot starts with; the update itself does not read it.
+  double epsilon = 1e-7;
+};
+
+/// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, then p -= lr_t * m / (sqrt(v) + epsilon) with
+/// lr_t = learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t).
+struct adam_params {
+  double learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+/// Adam's learning rate with both bias corrections, for step `t`, counted from 1 (0 is taken as 1).
+double adam_corrected_rate(const adam_params& params, std::uint64_t t);
+
+// -- dense ------------------------------------------------------------------------------------------------------------
+
+/// Plain gradient descent.
+template <class T>
+void sgd_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                std::span<const std::type_identity_t<T>> g, const sgd_params& params);
+
+/// Momentum, plain or Nesterov. Slot: v, the velocity, from 0.
+template <class T>
+void momentum_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                     std::span<const std::type_identity_t<T>> v_in,
+                     std::span<std::type_identity_t<T>> v_out,
+                     std::span<const std::type_identity_t<T>> g, const momentum_params& params);
+
+/// Adagrad. Slot: acc, from `initial_accumulator`.
+template <class T>
+void adagrad_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                    std::span<const std::type_identity_t<T>> acc_in,
+                    std::span<std::type_identity_t<T>> acc_out,
+                    std::span<const std::type_identity_t<T>> g, const adagrad_params& params);
+
+/// Adam, for step `t`, counted from 1. Slots: m and v, from 0.
+template <class T>
+void adam_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                 std::span<const std::type_identity_t<T>> m_in,
+                 std::span<std::type_identity_t<T>> m_out,
+                 std::span<const std::type_identity_t<T>> v_in,
+                 std::span<std::type_identity_t<T>> v_out,
+                 std::span<const std::type_identity_t<T>> g, std::uint64_t t,
+                 const adam_params& params);
+
+// -- sparse -----------------------------------------------------------------------------------------------------------
+
+/// Plain gradient descent on the named rows.
+template <class T>
+void sgd_update_rows(std::span<T> p, std::size_t cols, std::span<const std::int64_t> rows,
+                     std::span<const std::type_identity_t<T>> values, const sgd_params& params);
+
+/// Momentum on the named rows of `p` and `v`.
+template <class T>
+void momentum_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> v, std::size_t cols,
+                          std::span<const std::int64_t> rows,
+                          std::span<const std::type_identity_t<T>> values,
+                          const momentum_params& params);
+
+/// Adagrad on the named rows of `p` and `acc`.
+template <class T>
+void adagrad_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> acc, std::size_t cols,
+                         std::span<const std::int64_t> rows,
+                         std::span<const std::type_identity_t<T>> values,
+                         const adagrad_params& params);
+
+/// Adam on the named rows of `p`, `m` and `v`, for step `t`, counted from 1.
+template <class T>
+void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
+                      std::span<std::type_identity_t<T>> v, std::size_t cols,
+                      std::span<const std::int64_t> rows,
+                      std::span<const std::type_identity_t<T>> values, std::uint64_t t,
+                      const adam_params& params);
+
+} // namespace troupe::kernels
