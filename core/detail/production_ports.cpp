@@ -1,0 +1,121 @@
+#include <troupe/core/production_ports.hpp>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <troupe/core/detail/production_storage.hpp>
+
+namespace troupe {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+class machine_clock final : public clock_port {
+public:
+  time_point now() const override {
+    return time_point{std::chrono::duration_cast<duration>(steady_clock::now().time_since_epoch())};
+  }
+  std::int64_t unix_ms() const override {
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+  }
+};
+
+class kernel_random final : public random_port {
+public:
+  std::uint64_t draw(std::string_view) override {
+    std::uint64_t bits = 0;
+    ssize_t n = -1;
+    do { // 8 bytes come whole: short answers exist only above 256 bytes
+      n = ::getrandom(&bits, sizeof bits, 0);
+    } while (n < 0 && errno == EINTR);
+    TROUPE_ASSERT(n == sizeof bits, "the kernel gives random bits");
+    return bits;
+  }
+};
+
+class condition_point final : public wait_point {
+public:
+  bool wait_until(std::unique_lock<std::mutex>& lock, time_point deadline) override {
+    if (deadline == never) { // added to the system's clock it would overflow
+      condition_.wait(lock);
+      return true;
+    }
+    const steady_clock::time_point at{
+      std::chrono::duration_cast<steady_clock::duration>(deadline.time_since_epoch())};
+    return condition_.wait_until(lock, at) == std::cv_status::no_timeout;
+  }
+  void notify_one() override { condition_.notify_one(); }
+  void notify_all() override { condition_.notify_all(); }
+
+private:
+  std::condition_variable condition_{};
+};
+
+class condition_waits final : public wait_port {
+public:
+  std::unique_ptr<wait_point> make_point() override { return std::make_unique<condition_point>(); }
+};
+
+class thread_lane final : public lane {
+public:
+  thread_lane(std::string name, std::function<void()> body)
+    : thread_{[ended = ended_, name = std::move(name), body = std::move(body)]() mutable {
+        ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+        body();
+        body = nullptr; // what it captured is released before anybody sees the end
+        ended->store(true, std::memory_order_release);
+      }} {}
+  ~thread_lane() override {
+    TROUPE_ASSERT(!thread_.joinable(), "a lane is joined or abandoned before its handle goes");
+  }
+  bool ended() const override { return ended_->load(std::memory_order_acquire); }
+  void join() override { thread_.join(); }
+  void abandon() override { thread_.detach(); }
+
+private:
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+  std::thread thread_;
+};
+
+class thread_lanes final : public lane_port {
+public:
+  std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
+    return std::make_unique<thread_lane>(std::move(name), std::move(body));
+  }
+  [[noreturn]] void leave_now(int code) override { ::_exit(code); }
+  void yield() override { ::sched_yield(); }
+};
+
+class machine_ports final : public production_ports {
+public:
+  clock_port& clock() override { return clock_; }
+  random_port& random() override { return random_; }
+  storage_port& storage() override { return *storage_; }
+  lane_port& lanes() override { return lanes_; }
+  wait_port& waits() override { return waits_; }
+
+private:
+  machine_clock clock_{};
+  kernel_random random_{};
+  std::unique_ptr<storage_port> storage_ = detail::make_posix_storage();
+  thread_lanes lanes_{};
+  condition_waits waits_{};
+};
+
+} // namespace
+
+std::unique_ptr<production_ports> make_production_ports() {
+  return std::make_unique<machine_ports>();
+}
+
+} // namespace troupe
