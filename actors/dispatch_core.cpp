@@ -1,0 +1,94 @@
+#include <troupe/actors/dispatch_core.hpp>
+
+#include <algorithm>
+
+namespace troupe {
+
+void dispatch_core::worker_up(std::uint32_t index, incarnation inc, std::uint32_t lanes) {
+  auto [at, fresh] = workers_.try_emplace(index);
+  TROUPE_ASSERT(fresh, "a worker that is up is taken down before it comes up again");
+  at->second.inc = inc;
+  at->second.lanes = std::max(lanes, 1u);
+}
+
+std::deque<flight> dispatch_core::worker_down(std::uint32_t index) {
+  auto at = workers_.find(index);
+  if (at == workers_.end())
+    return {};
+  auto flights = std::move(at->second.flights);
+  in_flight_ -= flights.size();
+  workers_.erase(at);
+  return flights;
+}
+
+bool dispatch_core::is_up(std::uint32_t index, const incarnation& inc) const {
+  auto at = workers_.find(index);
+  return at != workers_.end() && at->second.inc == inc;
+}
+
+std::size_t dispatch_core::room(std::uint32_t index, function_index function, const function_times& times) const {
+  const auto& w = workers_.at(index);
+  auto limit = w.lanes + prefetch_credits(times.median_ns(function));
+  return w.flights.size() >= limit || w.recalls > 0 ? 0 : limit - w.flights.size();
+}
+
+std::vector<std::uint32_t> dispatch_core::by_load() const {
+  std::vector<std::uint32_t> out;
+  for (const auto& [index, w] : workers_)
+    out.push_back(index);
+  std::stable_sort(out.begin(), out.end(), [this](auto a, auto b) {
+    return workers_.at(a).flights.size() < workers_.at(b).flights.size();
+  });
+  return out;
+}
+
+void dispatch_core::sent(std::uint32_t index, flight what) {
+  workers_.at(index).flights.push_back(std::move(what));
+  ++in_flight_;
+}
+
+std::optional<flight> dispatch_core::ended(std::uint32_t index, closure_id id, attempt_no attempt) {
+  auto at = workers_.find(index);
+  if (at == workers_.end())
+    return {};
+  auto& flights = at->second.flights;
+  auto found = std::find_if(flights.begin(), flights.end(),
+                            [&](const flight& f) { return f.what->id == id && f.attempt == attempt; });
+  if (found == flights.end())
+    return {};
+  auto out = std::move(*found);
+  flights.erase(found);
+  --in_flight_;
+  return out;
+}
+
+std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now, duration min_wait) const {
+  bool idle = false;
+  const worker* fullest = nullptr;
+  std::uint32_t at = 0;
+  for (const auto& [index, w] : workers_) {
+    idle |= w.flights.empty();
+    if (w.flights.size() <= w.lanes || w.recalls > 0 || now - w.flights[w.lanes].sent < min_wait)
+      continue;
+    if (!fullest || w.flights.size() > fullest->flights.size()) {
+      fullest = &w;
+      at = index;
+    }
+  }
+  if (!idle || !fullest)
+    return {};
+  auto waiting = fullest->flights.size() - fullest->lanes;
+  return recall{.worker = at, .count = static_cast<std::uint32_t>((waiting + 1) / 2)};
+}
+
+void dispatch_core::recall_sent(std::uint32_t index, std::uint32_t count) {
+  workers_.at(index).recalls += count;
+}
+
+void dispatch_core::recall_answered(std::uint32_t index, std::uint32_t count) {
+  auto at = workers_.find(index);
+  if (at != workers_.end())
+    at->second.recalls -= std::min(at->second.recalls, count);
+}
+
+} // namespace troupe

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <troupe/actors/closure.hpp>
+#include <troupe/actors/function_times.hpp>
+
+namespace troupe {
+
+/// A closure on a worker.
+struct flight {
+  closure_ptr what{};
+  attempt_no attempt{};
+  time_point sent{};
+};
+
+/// Who has what: the coordinator's decisions about workers, without CAF, clocks or the queue. One thread.
+/// A worker runs its flights in the order sent, one a lane, so its oldest `lanes` flights are the running ones.
+class dispatch_core {
+public:
+  struct worker {
+    incarnation inc{};
+    std::uint32_t lanes = 1;
+    std::deque<flight> flights{};
+    std::uint32_t recalls = 0; ///< asked back and not answered
+  };
+
+  /// @pre the worker is not up.
+  void worker_up(std::uint32_t index, incarnation inc, std::uint32_t lanes);
+  /// Its flights in the order sent. Empty when it was not up.
+  std::deque<flight> worker_down(std::uint32_t index);
+  bool is_up(std::uint32_t index, const incarnation& inc) const;
+  const std::map<std::uint32_t, worker>& workers() const { return workers_; }
+  std::size_t live() const { return workers_.size(); }
+  std::size_t in_flight() const { return in_flight_; }
+
+  /// Flights that worker may take now, one running per lane and the credits for `function` ahead.
+  std::size_t room(std::uint32_t index, function_index function, const function_times& times) const;
+  /// Workers in the order in which they should be offered work: fewest flights first.
+  std::vector<std::uint32_t> by_load() const;
+  void sent(std::uint32_t index, flight what);
+  /// The flight that ended, removed; none when that attempt is not there (a late or doubled report).
+  std::optional<flight> ended(std::uint32_t index, closure_id id, attempt_no attempt);
+
+  struct recall {
+    std::uint32_t worker = 0;
+    std::uint32_t count = 0;
+  };
+  /// What to ask back so that idle workers get work: half of the waiting flights of the fullest worker, once its oldest
+  /// waiting flight has waited `min_wait`. None while every worker is busy.
+  std::optional<recall> plan_recall(time_point now, duration min_wait) const;
+  void recall_sent(std::uint32_t index, std::uint32_t count);
+  void recall_answered(std::uint32_t index, std::uint32_t count);
+
+private:
+  std::map<std::uint32_t, worker> workers_{};
+  std::size_t in_flight_ = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/time.hpp>
+
+namespace troupe {
+
+/// What becomes of a closure whose attempt failed (section 1.F of the specification; first match wins), by the typed
+/// origin of the failure and not by its text.
+enum class verdict : std::uint8_t {
+  put_back = 0, ///< rows 1 to 3: a fault of the way there; try again
+  worker_lost = 1, ///< row 4: the worker is not usable; put back, and wait for it to return
+  cancelled = 2, ///< the batch was being cancelled
+  fatal = 3,     ///< row 5: the batch error
+};
+
+/// Counts transient failures in a sliding window, so that a long run is not ended by the sum of its hiccups. One thread.
+class failure_classifier {
+public:
+  struct options {
+    std::uint32_t server_faults_max = 3;   ///< per server and window; that many are fatal
+    std::uint32_t deadline_faults_max = 3; ///< over all and window; that many are fatal
+    duration window = std::chrono::seconds{10};
+  };
+
+  failure_classifier() = default;
+  explicit failure_classifier(options opts) : options_{opts} {}
+
+  /// `worker`: who reported. `server_lost`: the server named as origin is known to be gone.
+  verdict classify(const failure& why, const task_id& worker, bool batch_cancelled, bool server_lost, time_point now);
+
+private:
+  bool under(std::deque<time_point>& seen, std::uint32_t max, time_point now);
+  options options_{};
+  std::map<task_id, std::deque<time_point>> server_faults_{};
+  std::deque<time_point> deadline_faults_{};
+};
+
+} // namespace troupe

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <troupe/core/caf_compat.hpp>
+#include <troupe/messages/messages.hpp>
+
+/// Who may ask whom for what. This page is the whole control plane.
+namespace troupe {
+
+/// Anyone who can be a member: part of the interfaces below.
+///   hello ->                membership (the member asks)
+///   view_changed, probe_member, fenced_notice, end_member <- membership
+
+/// Failure detector and author of the views. Published at the coordinator's port: every process finds it first.
+using membership_actor = caf::typed_actor<signature<hello_answer(hello)>,   // any process
+                                          signature<void(heartbeat)>,       // members
+                                          signature<void(leave)>,           // members
+                                          signature<void(fence_member)>,    // coordinator
+                                          signature<void(end_cluster)>,     // coordinator
+                                          signature<void(tick)>>;           // itself
+
+/// Runs the program's closures.
+using coordinator_actor = caf::typed_actor<signature<void(member_joined)>,    // membership
+                                           signature<void(member_lost)>,      // membership
+                                           signature<void(lanes_seen)>,       // membership
+                                           signature<void(worker_report)>,    // workers
+                                           signature<void(closures_settled)>, // servers
+                                           signature<void(work_waiting)>,     // the program's threads
+                                           signature<void(cancel_requested)>, // the program's threads
+                                           signature<void(program_call)>,     // the program's threads
+                                           signature<void(tick)>>;            // itself
+
+/// Owns compute lanes and per-worker resources.
+using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membership
+                                      signature<void(probe_member)>,    // membership
+                                      signature<void(fenced_notice)>,   // membership
+                                      signature<void(end_member)>,      // membership
+                                      signature<void(admit_worker)>,    // coordinator
+                                      signature<void(run_closures)>,    // coordinator
+                                      signature<void(recall_closures)>, // coordinator
+                                      signature<void(cancel_closures)>, // coordinator
+                                      signature<void(add_variables)>,   // coordinator
+                                      signature<void(make_resources)>,  // coordinator
+                                      signature<void(drop_resources)>,  // coordinator
+                                      signature<void(lane_progress)>,   // its lanes
+                                      signature<void(tick)>>;           // itself
+
+/// Owns the lives of a server's shards and lanes.
+using parameter_server_actor = caf::typed_actor<signature<void(view_changed)>,               // membership
+                                                signature<void(probe_member)>,               // membership
+                                                signature<void(fenced_notice)>,              // membership
+                                                signature<void(end_member)>,                 // membership
+                                                signature<term_answer(grant_term)>,          // coordinator
+                                                signature<done_answer(create_shards)>,       // coordinator
+                                                signature<done_answer(drop_shards)>,         // coordinator
+                                                signature<void(settle_closures)>,            // coordinator
+                                                signature<done_answer(take_cut)>,            // coordinator
+                                                signature<done_answer(drop_cut)>,            // coordinator
+                                                signature<server_statistics(query_server)>,  // coordinator
+                                                signature<void(tick)>>;                      // itself
+
+} // namespace troupe
