@@ -19,7 +19,7 @@ fi
 
 work=$cache/work
 rm -rf "$work"
-mkdir -p "$work/sources" "$work/lists/partial" "$work/src"
+mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial" "$work/src"
 
 # Each `deb` line or stanza of the machine's sources becomes a `deb-src` one.
 for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
@@ -34,7 +34,7 @@ for list in /etc/apt/sources.list.d/*.sources; do
 done
 
 apt_options=(-o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$work/sources"
-  -o "Dir::State::lists=$work/lists" -o "APT::Sandbox::User=$(id -un)" -q)
+  -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/cache" -o "APT::Sandbox::User=$(id -un)" -q)
 tree=$work/src/tree
 mkdir "$tree"
 {

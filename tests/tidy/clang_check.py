@@ -25,7 +25,7 @@ def command(root):
     clang = shutil.which("clang++-14") or shutil.which("clang++") or sys.exit("clang++ is missing")
     eigen = subprocess.run(["pkg-config", "--cflags-only-I", "eigen3"], check=True, capture_output=True, text=True)
     flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    flags += [f"-I{root}/build/include", f"-I{root}/bench", f"-I{root}/tools/detail", "-DXXH_INLINE_ALL"]
+    flags += [f"-I{root}/build/include", f"-I{root}/bench", f"-I{root}/tools/detail"]
     for path in eigen.stdout.split():
         flags += ["-isystem", path.removeprefix("-I")]
     return [clang, *flags]
