@@ -206,7 +206,7 @@ def check_functions(path, text):
         if other.match(lines[start]):
             at += 1
             continue
-        indent = re.match(r"\s*", lines[start]).group(0)
+        indent = min(re.match(r"\s*", line).group(0) for line in lines[start : at + 1])
         end = at + 1
         while end < len(lines) and not re.match(indent + r"\}", lines[end]):
             end += 1
