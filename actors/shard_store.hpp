@@ -83,9 +83,9 @@ public:
   // -- orders of the coordinator -------------------------------------------------------------------------------------
 
   /// Obeys `term` from now on. A term is granted once: to ask again is harmless for the same `holder` (the asker's
-  /// nonce) and `superseded` for another; so is any term below the highest seen, which the text names.
+  /// nonce) and `superseded` for another; so is any term below the highest granted, which the text names.
   result<void> grant_term(term_no term, std::uint64_t holder = 0);
-  /// The highest term seen.
+  /// The highest term granted; operations of lower ones are refused.
   term_no term() const { return static_cast<term_no>(term_.load(std::memory_order_acquire)); }
   /// `ledger::settle` on every shard; `superseded` for a lower term. On return nothing of the settled closures is
   /// applied any more.
@@ -116,9 +116,7 @@ private:
   };
 
   std::optional<failure> refuse(const mutation_piece& piece, const origin& from) const override;
-  result<mutation_answer> mutate_counted(shard& at, const mutation_piece& piece, const origin& from);
   void mark(std::string_view id) const;
-  void see_term(term_no term);
 
   tracer* trace_;
   mutable std::shared_mutex map_mutex_{};
@@ -131,6 +129,7 @@ private:
   std::atomic<std::uint32_t> term_{0};
   term_no granted_{};
   std::uint64_t holder_ = 0;
+  bool any_grant_ = false;
 
   std::atomic<std::uint64_t> applied_{0};
   std::atomic<std::uint64_t> duplicates_{0};
