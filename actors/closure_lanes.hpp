@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/closure.hpp>
@@ -33,7 +35,6 @@ struct queued_closure : closure {
   bool alone = false;        ///< was handed out alone
   std::uint32_t worker = 0;  ///< that took it last
   std::uint32_t slot = 0;    ///< index among those in flight
-  std::uint32_t missing = 0; ///< inputs that have not arrived
   explicit queued_closure(closure c) : closure{std::move(c)} {}
 };
 
@@ -70,7 +71,7 @@ public:
   void insert(queued_closure_ptr c);
   /// The next one for `worker`, tagged ones first, then the highest class, then the lowest id; null when there is none.
   /// Looks only; `pop` takes what the last `peek` for that worker showed.
-  const queued_closure* peek(std::uint32_t worker, bool tagged_only) const;
+  const queued_closure* peek(std::uint32_t worker, bool tagged_only);
   queued_closure_ptr pop(std::uint32_t worker, bool tagged_only);
   /// The highest class that `worker` could take from, tagged ones left out.
   std::optional<int> top_priority(std::uint32_t worker) const;
@@ -92,8 +93,7 @@ private:
     closure_line* line = nullptr;
     int class_index = 0;
   };
-  spot find(std::uint32_t worker, bool tagged_only) const;
-  own_lines* own(std::uint32_t worker) const;
+  spot find(std::uint32_t worker, bool tagged_only);
   closure_line shared_{};
   std::map<std::uint32_t, own_lines> own_{};
   std::size_t size_ = 0;

@@ -188,31 +188,47 @@ public:
   term_no term() const { return term_; }
 
 private:
-  struct after_unlock;
   using unique_lock = std::unique_lock<std::mutex>;
+  /// What a call has to do once it has let go of the lock.
+  struct after_unlock {
+    bool work = false;
+    bool publish = false;
+    std::optional<std::uint64_t> cancel{};
+    std::vector<std::shared_ptr<remote_state>> arrived{}; ///< ended, and somebody takes it; empty at unlock
+  };
+
+  // -- waits --
   template <class Pred>
   result<void> await(unique_lock& lock, wait_point& at, std::size_t& waiting, time_point deadline,
-                     const char* what, Pred pred);
-  failure raise(unique_lock& lock, time_point deadline);
+                     const char* call, Pred pred);
+  void wake_waiters();
+  void run(unique_lock& lock, after_unlock& then);
+  bool may_put() const;
+  bool all_ended() const { return queued() == 0 && in_flight_ == 0; }
+  std::size_t queued() const { return lanes_.size() + aside_.size(); }
+  result<void> wait_for_room(unique_lock& lock, time_point deadline, after_unlock& then);
+  failure raise(unique_lock& lock, time_point deadline, after_unlock& then);
+  void end_everything(after_unlock& then);
+
+  // -- failures --
   failure stopped_failure() const;
-  failure cancel_failure(const closure& c, const char* why) const;
   failure no_worker_failure_locked() const;
   failure poison(const closure& c) const;
-  bool all_ended() const { return lanes_.size() == 0 && aside_.empty() && in_flight_ == 0; }
-  std::size_t queued() const { return lanes_.size() + aside_.size(); }
-  settle_list settled_locked() const;
+  std::string describe(const closure& c) const;
+  void record(const failure& why, bool of_batch);
 
+  // -- places --
   void admit(queued_closure_ptr c, after_unlock& then);
   void make_takeable(queued_closure_ptr c, after_unlock& then);
+  bool watch_inputs(const queued_closure_ptr& c, const remote_state*& broken);
+  void feed(const remote_state& input, after_unlock& then);
+  void feed_arrived(after_unlock& then);
   void hand_out(queued_closure_ptr c, std::uint32_t worker, std::vector<closure_ptr>& to);
   queued_closure_ptr leave_flight(const closure_ptr& c);
-  void end(queued_closure& c, closure_end& how, after_unlock& then);
-  void cancel(queued_closure& c, const char* why, after_unlock& then);
+  void end(queued_closure& c, remote_status status, payload value, failure why, after_unlock& then);
+  void cancel(queued_closure& c, const char* because, after_unlock& then);
+  void cancel_queued(const char* because, after_unlock& then);
   void return_one(const closure_ptr& c, put_back_reason reason, task_id lost, after_unlock& then);
-  void cancel_queued(const char* why, after_unlock& then);
-  void record(const failure& why, bool of_batch);
-  void feed(const remote_state& input, after_unlock& then);
-  void feed_one(const queued_closure_ptr& c, std::vector<queued_closure_ptr>& broken, after_unlock& then);
 
   const environment env_;
   completion_board& board_;
@@ -231,7 +247,7 @@ private:
   std::map<std::uint64_t, queued_closure_ptr> aside_{}; ///< by seq
   std::unordered_map<const remote_state*, std::vector<queued_closure_ptr>> takers_{}; ///< looked up only
   std::vector<queued_closure_ptr> flying_{}; ///< in flight, tagged ones too, in no order
-  std::map<std::uint32_t, std::uint32_t> alone_{}; ///< workers with a closure that runs alone
+  std::map<std::uint32_t, std::uint64_t> alone_{}; ///< worker -> seq of what runs alone there
   std::size_t in_flight_ = 0;                      ///< without tagged ones
 
   std::uint64_t next_seq_ = 1;
