@@ -1,0 +1,168 @@
+#include <troupe/kernels/nn.hpp>
+
+#include <troupe/kernels/detail/check.hpp>
+
+// g++ 12 takes the "undefined" operands of its own AVX-512 intrinsics for uninitialised reads once they are inlined.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#define EIGEN_DONT_PARALLELIZE
+#include <Eigen/Core>
+
+#include <cmath>
+
+namespace troupe::kernels {
+
+namespace {
+
+template <class T>
+using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <class T>
+Eigen::Map<const matrix<T>> view(std::span<const T> x, std::size_t rows, std::size_t cols) {
+  return {x.data(), static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(cols)};
+}
+
+template <class T>
+Eigen::Map<matrix<T>> view(std::span<T> x, std::size_t rows, std::size_t cols) {
+  return {x.data(), static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(cols)};
+}
+
+template <class Label>
+void expect_labels(const char* function, std::span<const Label> labels, std::size_t classes) {
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (static_cast<std::uint64_t>(labels[i]) >= classes) // negatives are huge here
+      detail::fail_index(function, "labels", i, static_cast<long long>(labels[i]), classes);
+}
+
+} // namespace
+
+template <class T>
+void dense_forward(std::span<const std::type_identity_t<T>> x,
+                   std::span<const std::type_identity_t<T>> w,
+                   std::span<const std::type_identity_t<T>> bias, const dense_size& size,
+                   std::span<T> y) {
+  detail::expect_size("dense_forward", "x.size()", x.size(), size.batch * size.inputs);
+  detail::expect_size("dense_forward", "w.size()", w.size(), size.inputs * size.outputs);
+  detail::expect_size("dense_forward", "bias.size()", bias.size(), size.outputs);
+  detail::expect_size("dense_forward", "y.size()", y.size(), size.batch * size.outputs);
+  auto out = view(y, size.batch, size.outputs);
+  out.noalias() = view(x, size.batch, size.inputs) * view(w, size.inputs, size.outputs);
+  out.rowwise() += view(bias, 1, size.outputs).row(0);
+}
+
+template <class T>
+void dense_backward(std::span<const std::type_identity_t<T>> x,
+                    std::span<const std::type_identity_t<T>> w,
+                    std::span<const std::type_identity_t<T>> dy, const dense_size& size,
+                    std::span<T> dw, std::span<std::type_identity_t<T>> db,
+                    std::span<std::type_identity_t<T>> dx) {
+  detail::expect_size("dense_backward", "x.size()", x.size(), size.batch * size.inputs);
+  detail::expect_size("dense_backward", "w.size()", w.size(), size.inputs * size.outputs);
+  detail::expect_size("dense_backward", "dy.size()", dy.size(), size.batch * size.outputs);
+  detail::expect_size("dense_backward", "dw.size()", dw.size(), w.size());
+  detail::expect_size("dense_backward", "db.size()", db.size(), size.outputs);
+  if (!dx.empty())
+    detail::expect_size("dense_backward", "dx.size()", dx.size(), x.size());
+  const auto change = view(dy, size.batch, size.outputs);
+  view(dw, size.inputs, size.outputs).noalias()
+    = view(x, size.batch, size.inputs).transpose() * change;
+  auto bias_change = view(db, 1, size.outputs);
+  bias_change.setZero();
+  for (Eigen::Index row = 0; row < change.rows(); ++row)
+    bias_change.row(0) += change.row(row);
+  if (!dx.empty())
+    view(dx, size.batch, size.inputs).noalias()
+      = change * view(w, size.inputs, size.outputs).transpose();
+}
+
+template <class T>
+void relu_forward(std::span<const std::type_identity_t<T>> x, std::span<T> y) {
+  detail::expect_size("relu_forward", "x.size()", x.size(), y.size());
+  for (std::size_t i = 0; i < y.size(); ++i)
+    y[i] = x[i] < T(0) ? T(0) : x[i];
+}
+
+template <class T>
+void relu_backward(std::span<const std::type_identity_t<T>> y,
+                   std::span<const std::type_identity_t<T>> dy, std::span<T> dx) {
+  detail::expect_size("relu_backward", "y.size()", y.size(), dx.size());
+  detail::expect_size("relu_backward", "dy.size()", dy.size(), dx.size());
+  for (std::size_t i = 0; i < dx.size(); ++i)
+    dx[i] = y[i] > T(0) ? dy[i] : T(0);
+}
+
+template <class T, class Label>
+double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
+                             std::span<const Label> labels, std::size_t classes,
+                             std::span<T> dlogits) {
+  const std::size_t batch = labels.size();
+  detail::expect_size("softmax_cross_entropy", "logits.size()", logits.size(), batch * classes);
+  if (!dlogits.empty())
+    detail::expect_size("softmax_cross_entropy", "dlogits.size()", dlogits.size(), logits.size());
+  expect_labels("softmax_cross_entropy", labels, classes);
+  if (batch == 0)
+    return 0.0;
+  using row_array = Eigen::Array<T, 1, Eigen::Dynamic>;
+  const auto width = static_cast<Eigen::Index>(classes);
+  double loss = 0.0;
+  for (std::size_t b = 0; b < batch; ++b) {
+    const Eigen::Map<const row_array> row(logits.data() + b * classes, width);
+    const auto label = static_cast<Eigen::Index>(labels[b]);
+    const T largest = row.maxCoeff();
+    const T at_label = row[label];
+    T total = T(0);
+    if (dlogits.empty()) {
+      total = (row - largest).exp().sum();
+    } else {
+      Eigen::Map<row_array> out(dlogits.data() + b * classes, width);
+      out = (row - largest).exp();
+      total = out.sum();
+      out *= T(1) / (total * static_cast<T>(batch));
+      out[label] -= T(1) / static_cast<T>(batch);
+    }
+    loss += std::log(static_cast<double>(total)) - static_cast<double>(at_label - largest);
+  }
+  return loss / static_cast<double>(batch);
+}
+
+template <class T, class Label>
+std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> labels,
+                           std::size_t classes) {
+  detail::expect_size("accuracy_count", "logits.size()", logits.size(), labels.size() * classes);
+  expect_labels("accuracy_count", labels, classes);
+  std::size_t correct = 0;
+  for (std::size_t b = 0; b < labels.size(); ++b) {
+    const T* row = logits.data() + b * classes;
+    std::size_t best = 0;
+    for (std::size_t c = 1; c < classes; ++c)
+      if (row[c] > row[best])
+        best = c;
+    correct += best == static_cast<std::size_t>(labels[b]) ? 1 : 0;
+  }
+  return correct;
+}
+
+#define TROUPE_INSTANTIATE_LABEL(T, Label) \
+  template double softmax_cross_entropy<T, Label>(std::span<const T>, std::span<const Label>, \
+                                                  std::size_t, std::span<T>); \
+  template std::size_t accuracy_count<T, Label>(std::span<const T>, std::span<const Label>, \
+                                                std::size_t);
+#define TROUPE_INSTANTIATE(T) \
+  template void dense_forward<T>(std::span<const T>, std::span<const T>, std::span<const T>, \
+                                 const dense_size&, std::span<T>); \
+  template void dense_backward<T>(std::span<const T>, std::span<const T>, std::span<const T>, \
+                                  const dense_size&, std::span<T>, std::span<T>, std::span<T>); \
+  template void relu_forward<T>(std::span<const T>, std::span<T>); \
+  template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>); \
+  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t) \
+  TROUPE_INSTANTIATE_LABEL(T, std::int32_t) \
+  TROUPE_INSTANTIATE_LABEL(T, std::int64_t)
+
+TROUPE_INSTANTIATE(float)
+TROUPE_INSTANTIATE(double)
+
+#undef TROUPE_INSTANTIATE
+#undef TROUPE_INSTANTIATE_LABEL
+
+} // namespace troupe::kernels
