@@ -10,8 +10,8 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/data/element.hpp>
 
-/// Datasets: which examples, in which order. A dataset is only a description; iterators read. The names and meanings
-/// are those of tf.data (guide "tf.data: Build TensorFlow input pipelines").
+/// Datasets: which examples, in which order. A dataset is only a description; iterators read. The
+/// names and meanings are those of tf.data (guide "tf.data: Build TensorFlow input pipelines").
 namespace troupe {
 
 class dataset_iterator;
@@ -20,7 +20,8 @@ namespace detail {
 class dataset_node;
 }
 
-/// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive the iterators.
+/// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive
+/// the iterators.
 struct data_context {
   data_context(storage_port& files, random_port& seeds) : storage{files}, random{seeds} {}
   data_context(const environment& env) : storage{env.storage}, random{env.random} {}
@@ -28,12 +29,13 @@ struct data_context {
   random_port& random;
 };
 
-/// An immutable description of a stream of elements. Cheap to copy, any thread. Nothing is read and no function is
-/// called before `iterate` or `element_spec`. All that throws, throws `troupe::error`.
+/// An immutable description of a stream of elements. Cheap to copy, any thread. Nothing is read and
+/// no function is called before `iterate` or `element_spec`. All that throws, throws
+/// `troupe::error`.
 class dataset {
 public:
-  /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or skip a call whose
-  /// result nobody sees. May be called on any lane that iterates.
+  /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or
+  /// skip a call whose result nobody sees. May be called on any lane that iterates.
   using map_function = std::function<element(const element&)>;
 
   /// An empty dataset.
@@ -41,13 +43,15 @@ public:
 
   // --- sources ----------------------------------------------------------------------------------
 
-  /// One element a row: row i of every tensor, without axis 0. The rows are shared, not copied. Throws
-  /// `shape_mismatch` when row counts differ and `invalid_argument` for a scalar or an undefined tensor.
+  /// One element a row: row i of every tensor, without axis 0. The rows are shared, not copied.
+  /// Throws `shape_mismatch` when row counts differ and `invalid_argument` for a scalar or an
+  /// undefined tensor.
   static dataset from_tensors(std::vector<tensor> columns);
   /// i64 scalars begin, begin + step, ... before `end`; throws `invalid_argument` for step 0.
   static dataset range(std::int64_t begin, std::int64_t end, std::int64_t step = 1);
   static dataset range(std::int64_t end) { return range(0, end, 1); }
-  /// One element a row of an IDX file, plain or gzipped, read when it is first iterated. Element type as in the file.
+  /// One element a row of an IDX file, plain or gzipped, read when it is first iterated. Element
+  /// type as in the file.
   static dataset idx(std::string path);
   /// Elements {image, label} from two IDX files with as many rows.
   static dataset idx(std::string images_path, std::string labels_path);
@@ -56,16 +60,18 @@ public:
 
   /// `function` of every element.
   dataset map(map_function function) const;
-  /// The same order in every pass comes from `reshuffle` false. Draws from a buffer of `buffer` elements; a buffer of
-  /// the dataset's size or more is a uniform permutation. Without a seed every iterator draws one from the random port
-  /// (row PS-L5: two workers then see different orders); with one, every iterator sees the same orders.
+  /// The same order in every pass comes from `reshuffle` false. Draws from a buffer of `buffer`
+  /// elements; a buffer of the dataset's size or more is a uniform permutation. Without a seed
+  /// every iterator draws one from the random port (row PS-L5: two workers then see different
+  /// orders); with one, every iterator sees the same orders.
   dataset shuffle(std::int64_t buffer, std::optional<std::uint64_t> seed = std::nullopt,
                   bool reshuffle = true) const;
   /// `count` passes; without a count, passes forever (an empty input ends all the same).
   dataset repeat(std::optional<std::int64_t> count = std::nullopt) const;
-  /// Stacks `size` elements along a new axis 0. The last batch of a pass may be smaller, or is dropped. A batch's
-  /// elements must agree in types and shapes, else `next` throws `shape_mismatch` or `dtype_mismatch`. Consumers may
-  /// keep a batch: its memory is used again only when nobody holds it.
+  /// Stacks `size` elements along a new axis 0. The last batch of a pass may be smaller, or is
+  /// dropped. A batch's elements must agree in types and shapes, else `next` throws
+  /// `shape_mismatch` or `dtype_mismatch`. Consumers may keep a batch: its memory is used again
+  /// only when nobody holds it.
   dataset batch(std::int64_t size, bool drop_remainder = false) const;
   /// Every `count`-th element, from the `index`-th on.
   dataset shard(std::int64_t count, std::int64_t index) const;
@@ -82,24 +88,26 @@ public:
 
   // --- use --------------------------------------------------------------------------------------
 
-  /// A new iterator at the first element (rows PS-L7, PS-L8). Reads the source's files: throws `not_found`, `corrupt`,
-  /// `io_failed` or `mismatch` naming the file. Defined in iterator.hpp.
+  /// A new iterator at the first element (rows PS-L7, PS-L8). Reads the source's files: throws
+  /// `not_found`, `corrupt`, `io_failed` or `mismatch` naming the file. Defined in iterator.hpp.
   dataset_iterator iterate(data_context context) const;
-  /// One entry a part. Opens sources; a `map` is called once, on its input's first element (no entries when there is
-  /// none). Draws nothing from the random port.
+  /// One entry a part. Opens sources; a `map` is called once, on its input's first element (no
+  /// entries when there is none). Draws nothing from the random port.
   std::vector<tensor_spec> element_spec(data_context context) const;
   /// The description as text, e.g. "range(0, 10, 1).shuffle(4).batch(2)".
   std::string describe() const;
 
 private:
   friend class dataset_iterator;
+  friend dataset fashion_mnist(const std::string& split, std::string directory);
   explicit dataset(std::shared_ptr<const detail::dataset_node> node) : node_{std::move(node)} {}
   std::shared_ptr<const detail::dataset_node> node_;
 };
 
-/// The Fashion-MNIST images: elements {f32 [784] in [0, 1], i64 scalar}. `split` is "train" (60,000) or "test"
-/// (10,000). `directory` holds the four gzipped IDX files. Decoded once a process and shared by all iterators.
-/// Throws `invalid_argument` for another split. Source: Xiao et al. 2017.
+/// The Fashion-MNIST images: elements {f32 [784] in [0, 1], i64 scalar}. `split` is "train"
+/// (60,000) or "test" (10,000). `directory` holds the four gzipped IDX files. Decoded once a
+/// process and shared by all iterators. Throws `invalid_argument` for another split. Source: Xiao
+/// et al. 2017.
 dataset fashion_mnist(const std::string& split,
                       std::string directory = "/usr/share/datasets/fashion-mnist");
 

@@ -10,7 +10,8 @@
 /// What a dataset yields, and how it is described.
 namespace troupe {
 
-/// One element of a dataset: a few tensors, e.g. {images, labels}. A handle: copies share the tensors' elements.
+/// One element of a dataset: a few tensors, e.g. {images, labels}. A handle: copies share the
+/// tensors' elements.
 class element {
 public:
   element() = default;

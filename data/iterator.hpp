@@ -24,9 +24,9 @@ public:
   dataset_iterator(dataset_iterator&&) noexcept;
   dataset_iterator& operator=(dataset_iterator&&) noexcept;
 
-  /// The next element; throws `end_of_data` when there is none (row PS-L10), again at every further call. What a map
-  /// function throws comes through; after that the iterator is broken and throws the same until a position is restored,
-  /// since going on could skip elements silently.
+  /// The next element; throws `end_of_data` when there is none (row PS-L10), again at every further
+  /// call. What a map function throws comes through; after that the iterator is broken and throws
+  /// the same until a position is restored, since going on could skip elements silently.
   element next();
   /// The next element, or nothing at the end; throws like `next` for everything else.
   std::optional<element> try_next();
@@ -35,10 +35,10 @@ public:
 
   /// Where the iterator stands, including seeds and shuffle buffers, in a few hundred bytes.
   std::string save_position() const;
-  /// Goes to a position saved from an iterator of an equal description; the elements that follow are those that
-  /// followed there. Costs a replay of the shuffles' draws, and map calls only for what lies in a shuffle's buffer.
-  /// Throws `corrupt` for bytes that don't hold together and `mismatch` for another description; the iterator then
-  /// stays as it was.
+  /// Goes to a position saved from an iterator of an equal description; the elements that follow
+  /// are those that followed there. Costs a replay of the shuffles' draws, and map calls only for
+  /// what lies in a shuffle's buffer. Throws `corrupt` for bytes that don't hold together and
+  /// `mismatch` for another description; the iterator then stays as it was.
   void restore_position(std::string_view bytes);
 
   /// As the dataset's `element_spec`.
@@ -47,7 +47,7 @@ public:
 private:
   friend class dataset;
   explicit dataset_iterator(std::unique_ptr<detail::open_dataset> open);
-  detail::open_dataset& open();
+  detail::open_dataset& open() const;
   std::unique_ptr<detail::open_dataset> open_;
 };
 

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/data/detail/stream.hpp>
+#include <troupe/data/element.hpp>
+
+/// What a dataset is made of: a tree of descriptions that are opened into streams.
+namespace troupe::detail {
+
+/// What opening takes. One thread at a time.
+class open_context {
+public:
+  /// Draws seeds from `random` and remembers them.
+  open_context(storage_port& files, random_port& random) : storage{files}, random_{&random} {}
+  /// Gives out `seeds`, in order: opens the same tree as before. Past the end: 0, and
+  /// `seeds_missing` tells.
+  open_context(storage_port& files, std::vector<std::uint64_t> seeds)
+    : storage{files}, seeds_{std::move(seeds)} {}
+
+  storage_port& storage;
+
+  /// For a shuffle without one of its own.
+  std::uint64_t take_seed() {
+    if (used_ == seeds_.size() && random_)
+      seeds_.push_back(random_->draw("dataset.shuffle"));
+    auto at = used_++;
+    return at < seeds_.size() ? seeds_[at] : 0;
+  }
+  const std::vector<std::uint64_t>& seeds() const { return seeds_; }
+  std::size_t seeds_used() const { return used_; }
+
+private:
+  random_port* random_ = nullptr;
+  std::vector<std::uint64_t> seeds_{};
+  std::size_t used_ = 0;
+};
+
+/// An opened node: rows of a store where that is possible, else elements. One of the streams is
+/// null.
+struct opened {
+  std::shared_ptr<const row_store> store{};
+  stream_ptr<row_no> rows{};
+  stream_ptr<element> elements{};
+
+  opened() = default;
+  opened(std::shared_ptr<const row_store> from, stream_ptr<row_no> in_order)
+    : store{std::move(from)}, rows{std::move(in_order)} {}
+  opened(stream_ptr<element> all) : elements{std::move(all)} {}
+
+  /// As elements, whatever it was.
+  stream_ptr<element> take_elements() &&;
+};
+
+/// Immutable; any thread. Errors are thrown.
+class dataset_node {
+public:
+  virtual ~dataset_node() = default;
+  virtual opened open(open_context& context) const = 0;
+  virtual std::vector<tensor_spec> spec(open_context& context) const = 0;
+  virtual std::string describe() const = 0;
+};
+
+using node_ptr = std::shared_ptr<const dataset_node>;
+
+/// Rows that a function finds when it is opened; `label` describes them.
+class source_node : public dataset_node {
+public:
+  opened open(open_context& context) const override;
+  std::vector<tensor_spec> spec(open_context& context) const override;
+
+protected:
+  virtual std::shared_ptr<const row_store> rows(storage_port& storage) const = 0;
+};
+
+node_ptr make_tensor_source(std::vector<tensor> columns);
+node_ptr make_range_source(std::int64_t begin, std::int64_t end, std::int64_t step);
+node_ptr make_idx_source(std::vector<std::string> paths);
+node_ptr make_fashion_mnist_source(const std::string& split, std::string directory);
+
+} // namespace troupe::detail
