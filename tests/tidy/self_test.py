@@ -13,6 +13,10 @@ GOOD = {
     "core/README.md": README,
     "core/a.hpp": HEADER + "// sleeps: std::this_thread::sleep_for is banned in code, not in words\n",
     "core/detail/b.hpp": HEADER,
+    "core/detail/c.hpp": HEADER + "#include <troupe/core/detail/b.hpp>\n",
+    "core/c.cpp": "#include <troupe/core/detail/b.hpp>\n",
+    "tests/README.md": README,
+    "tests/unit/core/b_test.cpp": "#include <troupe/core/detail/b.hpp>\n",
     "actors/README.md": README,
     "actors/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
     "kernels/README.md": README,
@@ -33,6 +37,7 @@ BAD = {
         ("examples/x.cpp", "#include <troupe/core/a.hpp>\n"),
     ],
     "include-detail": [
+        ("core/x.hpp", HEADER + "#include <troupe/core/detail/b.hpp>\n"),
         ("actors/x.cpp", "#include <troupe/core/detail/b.hpp>\n"),
         ("tests/unit/actors/x_test.cpp", "#include <troupe/core/detail/b.hpp>\n"),
     ],

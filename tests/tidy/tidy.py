@@ -162,6 +162,8 @@ def check_include(path, style, name, tree):
         yield "include-missing", f"<{name}> does not exist"
     if "detail" in parts[2:-1] and target != folder:
         yield "include-detail", f"<{name}> is private to {target}/"
+    elif "detail" in parts[2:-1] and path.endswith(".hpp") and "/detail/" not in path and folder in LIBRARY:
+        yield "include-detail", f"<{name}> is not installed, but this header is"
     if is_test:
         return
     if folder in ("examples", "bench"):
