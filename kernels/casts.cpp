@@ -14,13 +14,9 @@ namespace troupe::kernels {
 
 namespace {
 
-inline std::uint32_t bits_of(float x) {
-  return __builtin_bit_cast(std::uint32_t, x);
-}
+inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
-inline float float_of(std::uint32_t bits) {
-  return __builtin_bit_cast(float, bits);
-}
+inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
 // All four are free of branches once compiled, so that the loops over them vectorise.
 
@@ -39,9 +35,11 @@ inline std::uint16_t narrow_f16(float x) {
   const std::uint32_t bits = bits_of(x);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  // Normal: move the exponent bias from 127 to 15 and round off 13 bits; a carry runs into the exponent, up to infinity.
+  // Normal: move the exponent bias from 127 to 15 and round off 13 bits; a carry runs into the
+  // exponent, up to infinity.
   const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-  // Below 2^-14: adding 0.5 makes the float addition round at 2^-24, the unit of binary16's denormals.
+  // Below 2^-14: adding 0.5 makes the float addition round at 2^-24, the unit of binary16's
+  // denormals.
   const std::uint32_t denormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
   const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
   std::uint32_t out = magnitude < (113u << 23) ? denormal : normal;
@@ -63,21 +61,13 @@ inline float widen_f16(std::uint16_t half) {
 
 } // namespace
 
-std::uint16_t bf16_from_f32(float x) {
-  return narrow_bf16(x);
-}
+std::uint16_t bf16_from_f32(float x) { return narrow_bf16(x); }
 
-float f32_from_bf16(std::uint16_t bits) {
-  return widen_bf16(bits);
-}
+float f32_from_bf16(std::uint16_t bits) { return widen_bf16(bits); }
 
-std::uint16_t f16_from_f32(float x) {
-  return narrow_f16(x);
-}
+std::uint16_t f16_from_f32(float x) { return narrow_f16(x); }
 
-float f32_from_f16(std::uint16_t bits) {
-  return widen_f16(bits);
-}
+float f32_from_f16(std::uint16_t bits) { return widen_f16(bits); }
 
 void cast_f32_to_bf16(std::span<const float> in, std::span<std::uint16_t> out) {
   detail::expect_size("cast_f32_to_bf16", "in.size()", in.size(), out.size());
@@ -123,8 +113,8 @@ void cast_f16_to_f32(std::span<const std::uint16_t> in, std::span<float> out) {
   std::size_t i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                               reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
 #endif
   TROUPE_INDEPENDENT_LOOP
   for (; i < n; ++i)

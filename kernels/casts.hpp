@@ -1,11 +1,11 @@
-// Conversions between float and the 16-bit formats bfloat16 (8 exponent bits) and IEEE binary16 ("f16"), which are held
-// as their bits in std::uint16_t.
+// Conversions between float and the 16-bit formats bfloat16 (8 exponent bits) and IEEE binary16
+// ("f16"), which are held as their bits in std::uint16_t.
 //
-// Narrowing rounds to nearest, ties to even; what is too large becomes infinity; denormals are kept; a NaN stays a NaN,
-// made quiet, with the upper payload bits. Widening is exact (a signalling f16 NaN comes out quiet; bf16 bits are only
-// shifted). Pure functions, any thread, no allocation. `in` and `out` are disjoint.
-// Errors: std::invalid_argument when sizes differ.
-// Source: IEEE 754-2019, 3.6 and 6.2; bfloat16 is the upper half of a binary32.
+// Narrowing rounds to nearest, ties to even; what is too large becomes infinity; denormals are
+// kept; a NaN stays a NaN, made quiet, with the upper payload bits. Widening is exact (a signalling
+// f16 NaN comes out quiet; bf16 bits are only shifted). Pure functions, any thread, no allocation.
+// `in` and `out` are disjoint. Errors: std::invalid_argument when sizes differ. Source: IEEE
+// 754-2019, 3.6 and 6.2; bfloat16 is the upper half of a binary32.
 #pragma once
 
 #include <cstdint>

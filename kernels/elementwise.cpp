@@ -99,17 +99,17 @@ bool any_zero(std::span<T> x) {
 
 #define TROUPE_BINARY(name, T) \
   template void name<T>(std::span<const same_t<T>>, std::span<const same_t<T>>, std::span<T>);
-#define TROUPE_INSTANTIATE(T) \
-  TROUPE_BINARY(add, T) \
-  TROUPE_BINARY(sub, T) \
-  TROUPE_BINARY(mul, T) \
-  TROUPE_BINARY(div, T) \
-  TROUPE_BINARY(min, T) \
-  TROUPE_BINARY(max, T) \
-  template void axpy<T>(same_t<T>, std::span<const same_t<T>>, std::span<T>); \
+#define TROUPE_INSTANTIATE(T)                                                  \
+  TROUPE_BINARY(add, T)                                                        \
+  TROUPE_BINARY(sub, T)                                                        \
+  TROUPE_BINARY(mul, T)                                                        \
+  TROUPE_BINARY(div, T)                                                        \
+  TROUPE_BINARY(min, T)                                                        \
+  TROUPE_BINARY(max, T)                                                        \
+  template void axpy<T>(same_t<T>, std::span<const same_t<T>>, std::span<T>);  \
   template void scale<T>(same_t<T>, std::span<const same_t<T>>, std::span<T>); \
-  template void fill<T>(same_t<T>, std::span<T>); \
-  template bool any_zero<T>(std::span<T>); \
+  template void fill<T>(same_t<T>, std::span<T>);                              \
+  template bool any_zero<T>(std::span<T>);                                     \
   template bool any_zero<const T>(std::span<const T>);
 
 TROUPE_INSTANTIATE(float)

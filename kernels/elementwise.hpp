@@ -1,12 +1,12 @@
 // Element-wise arithmetic on spans. Pure functions, any thread, no allocation.
 //
-// Element types: float, double, std::int32_t, std::int64_t (instantiated in the .cpp). `T` is taken from `out`; with
-// containers name it: `add<float>(a, b, out)`.
-// Memory: `out` may be exactly `a` or exactly `b` or disjoint from both; a shifted overlap is undefined.
-// Errors: std::invalid_argument naming the argument when sizes differ; nothing is written then.
-// Integers: overflow wraps; x / 0 is 0 (ask `any_zero` first where that is an error); lowest / -1 is lowest; division
-// truncates. Floats: IEEE; a NaN on either side of min and max comes through.
-// The same input gives the same bits on every machine (detail/strict_math.hpp).
+// Element types: float, double, std::int32_t, std::int64_t (instantiated in the .cpp). `T` is taken
+// from `out`; with containers name it: `add<float>(a, b, out)`. Memory: `out` may be exactly `a` or
+// exactly `b` or disjoint from both; a shifted overlap is undefined. Errors: std::invalid_argument
+// naming the argument when sizes differ; nothing is written then. Integers: overflow wraps; x / 0
+// is 0 (ask `any_zero` first where that is an error); lowest / -1 is lowest; division truncates.
+// Floats: IEEE; a NaN on either side of min and max comes through. The same input gives the same
+// bits on every machine (detail/strict_math.hpp).
 #pragma once
 
 #include <span>

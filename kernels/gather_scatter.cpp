@@ -68,8 +68,7 @@ void scatter_rows(scatter_op op, std::span<T> table, std::size_t cols,
       return scatter(to, cols, rows, from, [](T o, T v) { return detail::min_one(o, v); });
     case scatter_op::max:
       return scatter(to, cols, rows, from, [](T o, T v) { return detail::max_one(o, v); });
-    case scatter_op::update:
-      return scatter(to, cols, rows, from, [](T, T v) { return v; });
+    case scatter_op::update: return scatter(to, cols, rows, from, [](T, T v) { return v; });
   }
   detail::fail_index("scatter_rows", "op", 0, static_cast<long long>(op), 7);
 }
@@ -81,10 +80,10 @@ std::size_t first_bad_row(std::span<const std::int64_t> rows, std::size_t row_co
   return rows.size();
 }
 
-#define TROUPE_INSTANTIATE(T) \
+#define TROUPE_INSTANTIATE(T)                                                                  \
   template void gather_rows<T>(std::span<const T>, std::size_t, std::span<const std::int64_t>, \
-                               std::span<T>); \
-  template void scatter_rows<T>(scatter_op, std::span<T>, std::size_t, \
+                               std::span<T>);                                                  \
+  template void scatter_rows<T>(scatter_op, std::span<T>, std::size_t,                         \
                                 std::span<const std::int64_t>, std::span<const T>);
 
 TROUPE_INSTANTIATE(float)

@@ -1,12 +1,12 @@
 // Reading and changing chosen rows of a row-major table.
 //
-// `table`: [table.size() / cols, cols]; `rows`: [n] row numbers within the table, in any order, repeats allowed;
-// values: [n, cols], row i belonging to rows[i]. Disjoint memory. Element types: float, double, std::int32_t,
-// std::int64_t, std::uint8_t (instantiated in the .cpp); arithmetic as in elementwise.hpp.
-// A scatter applies rows[0], rows[1], ... in that order, so repeated rows accumulate (add, ...) or the last one stays
-// (update), as on the elements one by one.
-// Errors: std::invalid_argument naming the argument when a size or a row number is wrong; nothing is written then.
-// Pure functions, any thread, no allocation; the rows 8 ahead are prefetched.
+// `table`: [table.size() / cols, cols]; `rows`: [n] row numbers within the table, in any order,
+// repeats allowed; values: [n, cols], row i belonging to rows[i]. Disjoint memory. Element types:
+// float, double, std::int32_t, std::int64_t, std::uint8_t (instantiated in the .cpp); arithmetic as
+// in elementwise.hpp. A scatter applies rows[0], rows[1], ... in that order, so repeated rows
+// accumulate (add, ...) or the last one stays (update), as on the elements one by one. Errors:
+// std::invalid_argument naming the argument when a size or a row number is wrong; nothing is
+// written then. Pure functions, any thread, no allocation; the rows 8 ahead are prefetched.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 #include <troupe/kernels/hash.hpp>
 
-// g++ 12 takes the "undefined" operands of its own AVX-512 intrinsics for uninitialised reads once they are inlined.
+// g++ 12 takes the "undefined" operands of its own AVX-512 intrinsics for uninitialised reads once
+// they are inlined.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

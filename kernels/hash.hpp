@@ -1,4 +1,5 @@
-// XXH3, 64 bits, of bytes: for checksums, shard digests and names. Not for keys an attacker chooses.
+// XXH3, 64 bits, of bytes: for checksums, shard digests and names. Not for keys an attacker
+// chooses.
 //
 // Pure, any thread, no allocation. The value is the same on every machine and in one piece or many.
 // Source: Collet, xxHash (XXH3_64bits), stable since version 0.8.

@@ -98,8 +98,8 @@ mlp_result mlp_gradients(std::span<const std::span<const T>> weights, std::span<
   const std::size_t classes = workspace.widths().back();
   mlp_result result;
   result.correct = accuracy_count<T, Label>(logits, labels, classes);
-  result.loss = softmax_cross_entropy<T, Label>(logits, labels, classes,
-                                                workspace.delta(last, batch));
+  result.loss =
+    softmax_cross_entropy<T, Label>(logits, labels, classes, workspace.delta(last, batch));
   for (std::size_t layer = last + 1; layer-- > 0;) {
     const std::span<const T> input = layer == 0 ? x : workspace.activation(layer - 1, batch);
     const std::span<T> below = layer == 0 ? std::span<T>() : workspace.delta(layer - 1, batch);
@@ -124,19 +124,19 @@ mlp_result mlp_evaluate(std::span<const std::span<const T>> weights, std::span<c
   return result;
 }
 
-#define TROUPE_INSTANTIATE_LABEL(T, Label) \
-  template mlp_result mlp_gradients<T, Label>(std::span<const std::span<const T>>, \
-                                              std::span<const T>, std::span<const Label>, \
+#define TROUPE_INSTANTIATE_LABEL(T, Label)                                                       \
+  template mlp_result mlp_gradients<T, Label>(std::span<const std::span<const T>>,               \
+                                              std::span<const T>, std::span<const Label>,        \
                                               mlp_workspace<T>&, std::span<const std::span<T>>); \
-  template mlp_result mlp_evaluate<T, Label>(std::span<const std::span<const T>>, \
-                                             std::span<const T>, std::span<const Label>, \
+  template mlp_result mlp_evaluate<T, Label>(std::span<const std::span<const T>>,                \
+                                             std::span<const T>, std::span<const Label>,         \
                                              mlp_workspace<T>&);
-#define TROUPE_INSTANTIATE(T) \
-  template class mlp_workspace<T>; \
-  template std::span<const T> mlp_forward<T>(std::span<const std::span<const T>>, \
+#define TROUPE_INSTANTIATE(T)                                                        \
+  template class mlp_workspace<T>;                                                   \
+  template std::span<const T> mlp_forward<T>(std::span<const std::span<const T>>,    \
                                              std::span<const T>, mlp_workspace<T>&); \
-  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t) \
-  TROUPE_INSTANTIATE_LABEL(T, std::int32_t) \
+  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t)                                          \
+  TROUPE_INSTANTIATE_LABEL(T, std::int32_t)                                          \
   TROUPE_INSTANTIATE_LABEL(T, std::int64_t)
 
 TROUPE_INSTANTIATE(float)

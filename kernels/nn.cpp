@@ -2,7 +2,8 @@
 
 #include <troupe/kernels/detail/check.hpp>
 
-// g++ 12 takes the "undefined" operands of its own AVX-512 intrinsics for uninitialised reads once they are inlined.
+// g++ 12 takes the "undefined" operands of its own AVX-512 intrinsics for uninitialised reads once
+// they are inlined.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -65,15 +66,15 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
   if (!dx.empty())
     detail::expect_size("dense_backward", "dx.size()", dx.size(), x.size());
   const auto change = view(dy, size.batch, size.outputs);
-  view(dw, size.inputs, size.outputs).noalias()
-    = view(x, size.batch, size.inputs).transpose() * change;
+  view(dw, size.inputs, size.outputs).noalias() =
+    view(x, size.batch, size.inputs).transpose() * change;
   auto bias_change = view(db, 1, size.outputs);
   bias_change.setZero();
   for (Eigen::Index row = 0; row < change.rows(); ++row)
     bias_change.row(0) += change.row(row);
   if (!dx.empty())
-    view(dx, size.batch, size.inputs).noalias()
-      = change * view(w, size.inputs, size.outputs).transpose();
+    view(dx, size.batch, size.inputs).noalias() =
+      change * view(w, size.inputs, size.outputs).transpose();
 }
 
 template <class T>
@@ -143,20 +144,20 @@ std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> lab
   return correct;
 }
 
-#define TROUPE_INSTANTIATE_LABEL(T, Label) \
+#define TROUPE_INSTANTIATE_LABEL(T, Label)                                                    \
   template double softmax_cross_entropy<T, Label>(std::span<const T>, std::span<const Label>, \
-                                                  std::size_t, std::span<T>); \
-  template std::size_t accuracy_count<T, Label>(std::span<const T>, std::span<const Label>, \
+                                                  std::size_t, std::span<T>);                 \
+  template std::size_t accuracy_count<T, Label>(std::span<const T>, std::span<const Label>,   \
                                                 std::size_t);
-#define TROUPE_INSTANTIATE(T) \
-  template void dense_forward<T>(std::span<const T>, std::span<const T>, std::span<const T>, \
-                                 const dense_size&, std::span<T>); \
-  template void dense_backward<T>(std::span<const T>, std::span<const T>, std::span<const T>, \
+#define TROUPE_INSTANTIATE(T)                                                                   \
+  template void dense_forward<T>(std::span<const T>, std::span<const T>, std::span<const T>,    \
+                                 const dense_size&, std::span<T>);                              \
+  template void dense_backward<T>(std::span<const T>, std::span<const T>, std::span<const T>,   \
                                   const dense_size&, std::span<T>, std::span<T>, std::span<T>); \
-  template void relu_forward<T>(std::span<const T>, std::span<T>); \
-  template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>); \
-  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t) \
-  TROUPE_INSTANTIATE_LABEL(T, std::int32_t) \
+  template void relu_forward<T>(std::span<const T>, std::span<T>);                              \
+  template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>);         \
+  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t)                                                     \
+  TROUPE_INSTANTIATE_LABEL(T, std::int32_t)                                                     \
   TROUPE_INSTANTIATE_LABEL(T, std::int64_t)
 
 TROUPE_INSTANTIATE(float)

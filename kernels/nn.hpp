@@ -1,12 +1,11 @@
 // Dense layers, ReLU and softmax cross-entropy on row-major spans, forward and backward.
 //
-// Element types: float and double; label types: std::uint8_t, std::int32_t, std::int64_t (instantiated in the .cpp).
-// Products run on the calling thread alone (Eigen without threads) and give the same bits for the same sizes on the same
-// build; between machines they may differ in the last bits. Eigen may take scratch memory for a product; nothing else
-// allocates.
-// Memory: outputs are disjoint from inputs unless a function says otherwise.
-// Errors: std::invalid_argument naming the argument when a size is wrong or a label is outside [0, classes); nothing is
-// written then.
+// Element types: float and double; label types: std::uint8_t, std::int32_t, std::int64_t
+// (instantiated in the .cpp). Products run on the calling thread alone (Eigen without threads) and
+// give the same bits for the same sizes on the same build; between machines they may differ in the
+// last bits. Eigen may take scratch memory for a product; nothing else allocates. Memory: outputs
+// are disjoint from inputs unless a function says otherwise. Errors: std::invalid_argument naming
+// the argument when a size is wrong or a label is outside [0, classes); nothing is written then.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +29,8 @@ void dense_forward(std::span<const std::type_identity_t<T>> x,
                    std::span<const std::type_identity_t<T>> bias, const dense_size& size,
                    std::span<T> y);
 
-/// dw = x^T dy, db = column sums of dy, dx = dy w^T; an empty `dx` is skipped (the first layer needs none).
+/// dw = x^T dy, db = column sums of dy, dx = dy w^T; an empty `dx` is skipped (the first layer
+/// needs none).
 template <class T>
 void dense_backward(std::span<const std::type_identity_t<T>> x,
                     std::span<const std::type_identity_t<T>> w,
@@ -42,20 +42,22 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
 template <class T>
 void relu_forward(std::span<const std::type_identity_t<T>> x, std::span<T> y);
 
-/// dx[i] = dy[i] where y[i] > 0, else 0. `y` is the forward result (or its input); `dx` may be `dy`.
+/// dx[i] = dy[i] where y[i] > 0, else 0. `y` is the forward result (or its input); `dx` may be
+/// `dy`.
 template <class T>
 void relu_backward(std::span<const std::type_identity_t<T>> y,
                    std::span<const std::type_identity_t<T>> dy, std::span<T> dx);
 
-/// Mean over the batch of -log softmax(logits)[label]; 0 for no rows. logits: [labels.size(), classes].
-/// `dlogits`, if not empty, gets the gradient of that mean, (softmax - one hot) / batch; it may be `logits`.
-/// Works for logits of any finite size.
+/// Mean over the batch of -log softmax(logits)[label]; 0 for no rows. logits: [labels.size(),
+/// classes]. `dlogits`, if not empty, gets the gradient of that mean, (softmax - one hot) / batch;
+/// it may be `logits`. Works for logits of any finite size.
 template <class T, class Label>
 double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
                              std::span<const Label> labels, std::size_t classes,
                              std::span<T> dlogits);
 
-/// Number of rows whose largest logit (the first of equals) stands at the label. logits: [labels.size(), classes].
+/// Number of rows whose largest logit (the first of equals) stands at the label. logits:
+/// [labels.size(), classes].
 template <class T, class Label>
 std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> labels,
                            std::size_t classes);

@@ -12,12 +12,12 @@ namespace troupe::kernels {
 
 namespace {
 
-// Rules with a square root go through the array in chunks that stay in the first-level cache: one loop up to the value
-// under the root, one for the roots, one for the rest.
+// Rules with a square root go through the array in chunks that stay in the first-level cache: one
+// loop up to the value under the root, one for the roots, one for the rest.
 constexpr std::size_t chunk_len = 256;
 
-// One rule is one struct: the constants in the element type and `run` over n elements at plain pointers. Dense and
-// sparse updates share it, so they cannot drift apart.
+// One rule is one struct: the constants in the element type and `run` over n elements at plain
+// pointers. Dense and sparse updates share it, so they cannot drift apart.
 
 template <class T>
 struct sgd_rule {
@@ -77,8 +77,7 @@ struct adagrad_rule {
     // nop
   }
 
-  void run(const T* p_in, T* p_out, const T* acc_in, T* acc_out, const T* g,
-           std::size_t n) const {
+  void run(const T* p_in, T* p_out, const T* acc_in, T* acc_out, const T* g, std::size_t n) const {
     const T lr = rate;
     const T eps = epsilon;
     T root[chunk_len];
@@ -145,7 +144,7 @@ double adam_corrected_rate(const adam_params& params, std::uint64_t t) {
   return params.learning_rate * std::sqrt(correction2) / correction1;
 }
 
-// -- dense ------------------------------------------------------------------------------------------------------------
+// -- dense ----------------------------------------------------------------------------------------
 
 template <class T>
 void sgd_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
@@ -201,7 +200,7 @@ void adam_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_o
                               v_out.data(), g.data(), n);
 }
 
-// -- sparse -----------------------------------------------------------------------------------------------------------
+// -- sparse ---------------------------------------------------------------------------------------
 
 template <class T>
 void sgd_update_rows(std::span<T> p, std::size_t cols, std::span<const std::int64_t> rows,
@@ -273,26 +272,26 @@ void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
   }
 }
 
-#define TROUPE_INSTANTIATE(T) \
-  template void sgd_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
-                              const sgd_params&); \
-  template void momentum_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
-                                   std::span<T>, std::span<const T>, const momentum_params&); \
-  template void adagrad_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
-                                  std::span<T>, std::span<const T>, const adagrad_params&); \
-  template void adam_update<T>(std::span<const T>, std::span<T>, std::span<const T>, \
-                               std::span<T>, std::span<const T>, std::span<T>, \
-                               std::span<const T>, std::uint64_t, const adam_params&); \
-  template void sgd_update_rows<T>(std::span<T>, std::size_t, std::span<const std::int64_t>, \
-                                   std::span<const T>, const sgd_params&); \
-  template void momentum_update_rows<T>(std::span<T>, std::span<T>, std::size_t, \
-                                        std::span<const std::int64_t>, std::span<const T>, \
-                                        const momentum_params&); \
-  template void adagrad_update_rows<T>(std::span<T>, std::span<T>, std::size_t, \
-                                       std::span<const std::int64_t>, std::span<const T>, \
-                                       const adagrad_params&); \
-  template void adam_update_rows<T>(std::span<T>, std::span<T>, std::span<T>, std::size_t, \
-                                    std::span<const std::int64_t>, std::span<const T>, \
+#define TROUPE_INSTANTIATE(T)                                                                      \
+  template void sgd_update<T>(std::span<const T>, std::span<T>, std::span<const T>,                \
+                              const sgd_params&);                                                  \
+  template void momentum_update<T>(std::span<const T>, std::span<T>, std::span<const T>,           \
+                                   std::span<T>, std::span<const T>, const momentum_params&);      \
+  template void adagrad_update<T>(std::span<const T>, std::span<T>, std::span<const T>,            \
+                                  std::span<T>, std::span<const T>, const adagrad_params&);        \
+  template void adam_update<T>(std::span<const T>, std::span<T>, std::span<const T>, std::span<T>, \
+                               std::span<const T>, std::span<T>, std::span<const T>,               \
+                               std::uint64_t, const adam_params&);                                 \
+  template void sgd_update_rows<T>(std::span<T>, std::size_t, std::span<const std::int64_t>,       \
+                                   std::span<const T>, const sgd_params&);                         \
+  template void momentum_update_rows<T>(std::span<T>, std::span<T>, std::size_t,                   \
+                                        std::span<const std::int64_t>, std::span<const T>,         \
+                                        const momentum_params&);                                   \
+  template void adagrad_update_rows<T>(std::span<T>, std::span<T>, std::size_t,                    \
+                                       std::span<const std::int64_t>, std::span<const T>,          \
+                                       const adagrad_params&);                                     \
+  template void adam_update_rows<T>(std::span<T>, std::span<T>, std::span<T>, std::size_t,         \
+                                    std::span<const std::int64_t>, std::span<const T>,             \
                                     std::uint64_t, const adam_params&);
 
 TROUPE_INSTANTIATE(float)

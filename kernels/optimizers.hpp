@@ -1,23 +1,23 @@
 // Update rules of the optimizers, as pure functions on spans.
 //
-// Element types: float and double (instantiated in the .cpp). All arithmetic is in the element type, except the
-// factors that are the same for the whole array (Adam's corrected learning rate), which are computed in double and
-// rounded once.
-// Memory: every `..._out` span may be exactly its `..._in` span (update in place) or disjoint from all others (a server
-// updates out of place while a reader holds the old snapshot); a shifted overlap is undefined. In place and out of
-// place give the same bits, on every machine (detail/strict_math.hpp).
-// `learning_rate` is the value for this step: schedules are evaluated by the caller (kernels/schedule.hpp).
-// Special values: IEEE; infinities and NaN in the gradient reach the parameter.
-// Errors: std::invalid_argument naming the argument when sizes differ or a row is out of range; nothing is written then.
-// Any thread, no allocation, one pass.
+// Element types: float and double (instantiated in the .cpp). All arithmetic is in the element
+// type, except the factors that are the same for the whole array (Adam's corrected learning rate),
+// which are computed in double and rounded once. Memory: every `..._out` span may be exactly its
+// `..._in` span (update in place) or disjoint from all others (a server updates out of place while
+// a reader holds the old snapshot); a shifted overlap is undefined. In place and out of place give
+// the same bits, on every machine (detail/strict_math.hpp). `learning_rate` is the value for this
+// step: schedules are evaluated by the caller (kernels/schedule.hpp). Special values: IEEE;
+// infinities and NaN in the gradient reach the parameter. Errors: std::invalid_argument naming the
+// argument when sizes differ or a row is out of range; nothing is written then. Any thread, no
+// allocation, one pass.
 //
-// The `_rows` variants are lazy: they apply a sparse gradient, only the named rows of the parameter and the slots move
-// (Adam's decay of the other rows is skipped). `rows`: [n] row numbers within `p`, each at most once; `values`:
-// [n, cols], row-major; `p` and the slots: [p.size() / cols, cols]. In place. A touched row gets the bits that the dense
-// rule would give it.
+// The `_rows` variants are lazy: they apply a sparse gradient, only the named rows of the parameter
+// and the slots move (Adam's decay of the other rows is skipped). `rows`: [n] row numbers within
+// `p`, each at most once; `values`: [n, cols], row-major; `p` and the slots: [p.size() / cols,
+// cols]. In place. A touched row gets the bits that the dense rule would give it.
 //
-// Source: the formulas of the Keras optimizer pages (SGD, Adagrad, Adam); Duchi et al. 2011; Kingma and Ba 2015 (the
-// form at the end of their section 2, epsilon outside the correction).
+// Source: the formulas of the Keras optimizer pages (SGD, Adagrad, Adam); Duchi et al. 2011; Kingma
+// and Ba 2015 (the form at the end of their section 2, epsilon outside the correction).
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ struct sgd_params {
   double learning_rate = 0.01;
 };
 
-/// v = momentum * v - learning_rate * g, then p += v, or with `nesterov` p += momentum * v - learning_rate * g.
+/// v = momentum * v - learning_rate * g, then p += v, or with `nesterov` p += momentum * v -
+/// learning_rate * g.
 struct momentum_params {
   double learning_rate = 0.01;
   double momentum = 0.9;
@@ -42,12 +43,13 @@ struct momentum_params {
 /// acc += g * g, then p -= learning_rate * g / (sqrt(acc) + epsilon).
 struct adagrad_params {
   double learning_rate = 0.001;
-  double initial_accumulator = 0.1; ///< What the slot starts with; the update itself does not read it.
+  double initial_accumulator =
+    0.1; ///< What the slot starts with; the update itself does not read it.
   double epsilon = 1e-7;
 };
 
-/// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, then p -= lr_t * m / (sqrt(v) + epsilon) with
-/// lr_t = learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t).
+/// m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, then p -= lr_t * m /
+/// (sqrt(v) + epsilon) with lr_t = learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t).
 struct adam_params {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -58,7 +60,7 @@ struct adam_params {
 /// Adam's learning rate with both bias corrections, for step `t`, counted from 1 (0 is taken as 1).
 double adam_corrected_rate(const adam_params& params, std::uint64_t t);
 
-// -- dense ------------------------------------------------------------------------------------------------------------
+// -- dense ----------------------------------------------------------------------------------------
 
 /// Plain gradient descent.
 template <class T>
@@ -89,7 +91,7 @@ void adam_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_o
                  std::span<const std::type_identity_t<T>> g, std::uint64_t t,
                  const adam_params& params);
 
-// -- sparse -----------------------------------------------------------------------------------------------------------
+// -- sparse ---------------------------------------------------------------------------------------
 
 /// Plain gradient descent on the named rows.
 template <class T>

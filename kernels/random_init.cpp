@@ -74,7 +74,8 @@ block truncated_normals(const word_source& source, std::uint64_t block_no) {
   return out;
 }
 
-/// Writes f(standard value) for elements [begin, begin + out.size()) with `standard` giving a block of four of them.
+/// Writes f(standard value) for elements [begin, begin + out.size()) with `standard` giving a block
+/// of four of them.
 template <class T, class Standard, class F>
 void fill_random(std::uint64_t begin, std::span<T> out, Standard standard, F f) {
   std::size_t i = 0;
@@ -113,8 +114,7 @@ void fill_floats(const initializer_spec& spec, const word_source& source, const 
   const double fan_in = static_cast<double>(spec.fan_in != 0 ? spec.fan_in : shape.rows);
   const double fan_out = static_cast<double>(spec.fan_out != 0 ? spec.fan_out : shape.cols);
   switch (spec.kind) {
-    case initializer_kind::uniform:
-      return fill_uniform(source, begin, out, spec.a, spec.b);
+    case initializer_kind::uniform: return fill_uniform(source, begin, out, spec.a, spec.b);
     case initializer_kind::normal:
       return fill_random(
         begin, out,
@@ -127,10 +127,8 @@ void fill_floats(const initializer_spec& spec, const word_source& source, const 
       return fill_uniform(source, begin, out, -limit, limit);
     }
     case initializer_kind::he_normal:
-      return fill_truncated(source, begin, out, 0.0,
-                            std::sqrt(2.0 / fan_in) / truncated_deviation);
-    default:
-      throw std::logic_error("kernels::fill_rows: not a random kind");
+      return fill_truncated(source, begin, out, 0.0, std::sqrt(2.0 / fan_in) / truncated_deviation);
+    default: throw std::logic_error("kernels::fill_rows: not a random kind");
   }
 }
 
@@ -177,7 +175,8 @@ std::optional<std::string> invalid_initializer(const initializer_spec& spec, boo
                      "zeros, ones, constant or identity for integers");
   if (integral && spec.kind == initializer_kind::constant && !(std::fabs(spec.a) < 9.2e18))
     return bad_field("a", std::to_string(spec.a), "a value that fits the integer type");
-  if (spec.kind == initializer_kind::uniform && !(spec.a < spec.b && std::isfinite(spec.b - spec.a)))
+  if (spec.kind == initializer_kind::uniform
+      && !(spec.a < spec.b && std::isfinite(spec.b - spec.a)))
     return bad_field("b", std::to_string(spec.b),
                      ("more than a = " + std::to_string(spec.a) + ", both finite").c_str());
   if (spec.kind == initializer_kind::normal || spec.kind == initializer_kind::truncated_normal) {
@@ -203,16 +202,11 @@ void fill_rows(const initializer_spec& spec, std::string_view name, const row_sh
   if (row_begin > shape.rows || count > shape.rows - row_begin)
     detail::fail_size("fill_rows", "row_begin + rows of out", row_begin + count, shape.rows);
   switch (spec.kind) {
-    case initializer_kind::zeros:
-      return fill_equal(out, T(0));
-    case initializer_kind::ones:
-      return fill_equal(out, T(1));
-    case initializer_kind::constant:
-      return fill_equal(out, static_cast<T>(spec.a));
-    case initializer_kind::identity:
-      return fill_identity(shape, row_begin, out);
-    default:
-      break;
+    case initializer_kind::zeros: return fill_equal(out, T(0));
+    case initializer_kind::ones: return fill_equal(out, T(1));
+    case initializer_kind::constant: return fill_equal(out, static_cast<T>(spec.a));
+    case initializer_kind::identity: return fill_identity(shape, row_begin, out);
+    default: break;
   }
   if constexpr (!std::is_integral_v<T>)
     fill_floats(spec, word_source{name, spec.seed}, shape,

@@ -95,7 +95,8 @@ double l2_norm(std::span<const T> x) {
     const double d = static_cast<double>(v);
     return d * d;
   });
-  // Squares of floats always fit. Those of doubles may overflow, or vanish or lose digits below ~1e-290.
+  // Squares of floats always fit. Those of doubles may overflow, or vanish or lose digits below
+  // ~1e-290.
   if (squares >= 1e-290 && squares <= std::numeric_limits<double>::max())
     return std::sqrt(squares);
   if (squares != squares)

@@ -59,7 +59,8 @@ std::optional<std::string> invalid_piecewise(const schedule_spec& spec) {
     return bad_field("boundary_count", std::to_string(spec.boundary_count), "at most 8");
   for (std::size_t i = 0; i <= spec.boundary_count; ++i) {
     if (!std::isfinite(spec.values[i]) || spec.values[i] < 0)
-      return bad_field(indexed("values", i), std::to_string(spec.values[i]), "finite and at least 0");
+      return bad_field(indexed("values", i), std::to_string(spec.values[i]),
+                       "finite and at least 0");
     if (i > 0 && i < spec.boundary_count && spec.boundaries[i] <= spec.boundaries[i - 1])
       return bad_field(indexed("boundaries", i), std::to_string(spec.boundaries[i]),
                        "more than the boundary before");
@@ -105,17 +106,13 @@ std::optional<std::string> invalid_schedule(const schedule_spec& spec) {
 
 float evaluate(const schedule_spec& spec, std::uint64_t step) {
   switch (spec.kind) {
-    case schedule_kind::constant:
-      return spec.initial;
-    case schedule_kind::linear_decay:
-      return static_cast<float>(linear(spec, step));
+    case schedule_kind::constant: return spec.initial;
+    case schedule_kind::linear_decay: return static_cast<float>(linear(spec, step));
     case schedule_kind::exponential_decay:
       return static_cast<float>(spec.initial
                                 * std::pow(static_cast<double>(spec.rate), periods(spec, step)));
-    case schedule_kind::cosine_decay:
-      return static_cast<float>(cosine(spec, step));
-    case schedule_kind::piecewise_constant:
-      return piecewise(spec, step);
+    case schedule_kind::cosine_decay: return static_cast<float>(cosine(spec, step));
+    case schedule_kind::piecewise_constant: return piecewise(spec, step);
     case schedule_kind::inverse_time:
       return static_cast<float>(spec.initial / (1.0 + spec.rate * periods(spec, step)));
   }

@@ -8,7 +8,8 @@ namespace troupe::kernels::detail {
 [[noreturn]] void fail_size(const char* function, const char* what, std::size_t value,
                             std::size_t expected);
 
-/// Throws std::invalid_argument "kernels::<function>: <what>[<index>] is <value>, outside [0, <bound>)".
+/// Throws std::invalid_argument "kernels::<function>: <what>[<index>] is <value>, outside [0,
+/// <bound>)".
 [[noreturn]] void fail_index(const char* function, const char* what, std::size_t index,
                              long long value, std::size_t bound);
 

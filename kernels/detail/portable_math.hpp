@@ -1,6 +1,7 @@
-// log, sine and cosine from +, -, *, / alone, in double. The C library's differ in the last bit between versions and
-// processors; these give the same bits wherever contraction is off, so strict_math.hpp must come first.
-// Errors below 1e-15 relative (absolute for sine and cosine) on the stated ranges.
+// log, sine and cosine from +, -, *, / alone, in double. The C library's differ in the last bit
+// between versions and processors; these give the same bits wherever contraction is off, so
+// strict_math.hpp must come first. Errors below 1e-15 relative (absolute for sine and cosine) on
+// the stated ranges.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@ namespace troupe::kernels::detail {
 
 /// Natural logarithm of a positive, finite, normal number.
 inline double portable_log(double x) {
-  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)), a series in s^2 <= 0.0295.
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)); log m = 2 artanh((m - 1) / (m + 1)), a series in
+  // s^2 <= 0.0295.
   const std::uint64_t bits = __builtin_bit_cast(std::uint64_t, x);
   std::int64_t exponent = static_cast<std::int64_t>((bits >> 52) & 0x7ffu) - 1023;
   double m = __builtin_bit_cast(double, (bits & 0xfffffffffffffu) | (std::uint64_t{1023} << 52));
@@ -43,14 +45,10 @@ inline sine_cosine portable_sincos(double turns) {
   }
   sine *= angle;
   switch (quarter & 3) {
-    case 0:
-      return {sine, cosine};
-    case 1:
-      return {cosine, -sine};
-    case 2:
-      return {-sine, -cosine};
-    default:
-      return {-cosine, sine};
+    case 0: return {sine, cosine};
+    case 1: return {cosine, -sine};
+    case 2: return {-sine, -cosine};
+    default: return {-cosine, sine};
   }
 }
 

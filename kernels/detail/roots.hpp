@@ -9,9 +9,10 @@
 
 namespace troupe::kernels::detail {
 
-// A loop over std::sqrt is not vectorised as long as sqrt may set errno, and that is a property of the whole build. So
-// the vector instructions are named here. All of them round correctly: every path gives the same bits. (512-bit roots have the same
-// throughput as 256-bit ones, so AVX is the widest path.)
+// A loop over std::sqrt is not vectorised as long as sqrt may set errno, and that is a property of
+// the whole build. So the vector instructions are named here. All of them round correctly: every
+// path gives the same bits. (512-bit roots have the same throughput as 256-bit ones, so AVX is the
+// widest path.)
 
 /// out[i] = sqrt(x[i]); `out` may be `x`.
 inline void roots(const float* x, float* out, std::size_t n) {

@@ -26,7 +26,8 @@ inline void expect_rows(const char* function, std::size_t table_len, std::size_t
 inline constexpr std::size_t prefetch_rows = 8;
 inline constexpr std::size_t cache_line_bytes = 64;
 
-/// Asks for the first lines of row `i + prefetch_rows`; the hardware streams the rest of a long row by itself.
+/// Asks for the first lines of row `i + prefetch_rows`; the hardware streams the rest of a long row
+/// by itself.
 template <class T>
 inline void prefetch_row(const T* table, std::size_t cols, std::span<const std::int64_t> rows,
                          std::size_t i) {

@@ -4,11 +4,12 @@
 
 namespace troupe::kernels::detail {
 
-/// Does `f` on unsigned copies of integers, where overflow wraps instead of being undefined. Small types go through
-/// `unsigned`, since their own promotion is to signed int.
+/// Does `f` on unsigned copies of integers, where overflow wraps instead of being undefined. Small
+/// types go through `unsigned`, since their own promotion is to signed int.
 template <class T, class F>
 inline T wrapping(T a, T b, F f) {
-  using wide = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
+  using wide =
+    std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
   return static_cast<T>(f(static_cast<wide>(a), static_cast<wide>(b)));
 }
 

@@ -1,6 +1,6 @@
-// Goal: narrowing is the nearest value with ties to even, widening is exact, on every 16-bit pattern.
-// Method: the reference knows a pattern's value from its fields by ldexp, and finds the nearest by comparing distances
-// in double, where all of them are exact.
+// Goal: narrowing is the nearest value with ties to even, widening is exact, on every 16-bit
+// pattern. Method: the reference knows a pattern's value from its fields by ldexp, and finds the
+// nearest by comparing distances in double, where all of them are exact.
 #include <troupe/kernels/casts.hpp>
 
 #include <doctest/doctest.h>
@@ -41,9 +41,7 @@ const format formats[] = {
   {10, 15, 0x7c00, k::f16_from_f32, k::f32_from_f16, k::cast_f32_to_f16, k::cast_f16_to_f32},
 };
 
-std::uint32_t bits_of(float x) {
-  return std::bit_cast<std::uint32_t>(x);
-}
+std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 } // namespace
 
@@ -80,12 +78,14 @@ TEST_CASE("casts: narrowing what was widened gives the pattern back, NaN made qu
   }
 }
 
-TEST_CASE("casts: around every pattern and every midpoint, narrowing picks the nearest, ties to even") {
+TEST_CASE(
+  "casts: around every pattern and every midpoint, narrowing picks the nearest, ties to even") {
   for (const format& f : formats) {
     std::size_t wrong = 0;
     for (std::uint32_t low = 0; low < f.infinity; ++low) {
       const double below = value_of(low, f.mantissa, f.bias);
-      const double above = value_of(low + 1, f.mantissa, f.bias); // past the largest: where infinity would stand
+      const double above =
+        value_of(low + 1, f.mantissa, f.bias); // past the largest: where infinity would stand
       const double middle_exact = (below + above) / 2;
       const float middle = static_cast<float>(middle_exact);
       REQUIRE(double(middle) == middle_exact);
@@ -126,7 +126,8 @@ TEST_CASE("casts: arrays equal the scalar functions bit for bit at every length"
   for (const format& f : formats) {
     std::vector<float> floats;
     for (std::uint32_t i = 0; i < 40000; ++i)
-      floats.push_back(std::bit_cast<float>(i * 2654435761u)); // normals, denormals, NaN with payloads
+      floats.push_back(
+        std::bit_cast<float>(i * 2654435761u)); // normals, denormals, NaN with payloads
     for (std::size_t n : {0u, 1u, 7u, 8u, 9u, 63u, 64u, 65u, 1000u, 40000u}) {
       CAPTURE(n);
       std::vector<std::uint16_t> narrowed(n);

@@ -1,4 +1,5 @@
-// Goal: every element type and size, exact results, aliasing, and the integer corners that trap in plain C++.
+// Goal: every element type and size, exact results, aliasing, and the integer corners that trap in
+// plain C++.
 #include <troupe/kernels/elementwise.hpp>
 
 #include <doctest/doctest.h>
@@ -21,7 +22,8 @@ template <class T>
 std::vector<T> numbers(std::size_t n, int salt) {
   std::vector<T> out(n);
   for (std::size_t i = 0; i < n; ++i)
-    out[i] = static_cast<T>(static_cast<int>((i * 7919 + static_cast<std::size_t>(salt)) % 201) - 100);
+    out[i] =
+      static_cast<T>(static_cast<int>((i * 7919 + static_cast<std::size_t>(salt)) % 201) - 100);
   return out;
 }
 
@@ -49,11 +51,16 @@ void check_binary(Kernel kernel, Reference reference) {
 template <class T>
 void check_type() {
   using in = const std::vector<T>&;
-  check_binary<T>([](in a, in b, std::span<T> o) { k::add(a, b, o); }, [](T a, T b) { return T(a + b); });
-  check_binary<T>([](in a, in b, std::span<T> o) { k::sub(a, b, o); }, [](T a, T b) { return T(a - b); });
-  check_binary<T>([](in a, in b, std::span<T> o) { k::mul(a, b, o); }, [](T a, T b) { return T(a * b); });
-  check_binary<T>([](in a, in b, std::span<T> o) { k::min(a, b, o); }, [](T a, T b) { return a < b ? a : b; });
-  check_binary<T>([](in a, in b, std::span<T> o) { k::max(a, b, o); }, [](T a, T b) { return a < b ? b : a; });
+  check_binary<T>([](in a, in b, std::span<T> o) { k::add(a, b, o); },
+                  [](T a, T b) { return T(a + b); });
+  check_binary<T>([](in a, in b, std::span<T> o) { k::sub(a, b, o); },
+                  [](T a, T b) { return T(a - b); });
+  check_binary<T>([](in a, in b, std::span<T> o) { k::mul(a, b, o); },
+                  [](T a, T b) { return T(a * b); });
+  check_binary<T>([](in a, in b, std::span<T> o) { k::min(a, b, o); },
+                  [](T a, T b) { return a < b ? a : b; });
+  check_binary<T>([](in a, in b, std::span<T> o) { k::max(a, b, o); },
+                  [](T a, T b) { return a < b ? b : a; });
   for (std::size_t n : sizes) {
     CAPTURE(n);
     const auto x = numbers<T>(n, 5);

@@ -19,8 +19,9 @@ namespace {
 
 using rows_t = std::vector<std::int64_t>;
 
-const rows_t spread{0, 10, 12, 21, 22};                                     // 30 rows in shards 10/10/10
-const rows_t repeated{22, 0, 22, 22, 5, 0, 29, 1, 1, 28, 3, 22, 4, 6, 7, 8}; // unsorted, with repeats
+const rows_t spread{0, 10, 12, 21, 22}; // 30 rows in shards 10/10/10
+const rows_t repeated{22, 0,  22, 22, 5, 0, 29, 1,
+                      1,  28, 3,  22, 4, 6, 7,  8}; // unsorted, with repeats
 
 template <class T>
 std::vector<T> small_numbers(std::size_t n, unsigned salt) {
@@ -33,20 +34,13 @@ std::vector<T> small_numbers(std::size_t n, unsigned salt) {
 template <class T>
 T plain(k::scatter_op op, T o, T v) {
   switch (op) {
-    case k::scatter_op::add:
-      return static_cast<T>(o + v);
-    case k::scatter_op::sub:
-      return static_cast<T>(o - v);
-    case k::scatter_op::mul:
-      return static_cast<T>(o * v);
-    case k::scatter_op::div:
-      return static_cast<T>(o / v);
-    case k::scatter_op::min:
-      return o < v ? o : v;
-    case k::scatter_op::max:
-      return o > v ? o : v;
-    case k::scatter_op::update:
-      return v;
+    case k::scatter_op::add: return static_cast<T>(o + v);
+    case k::scatter_op::sub: return static_cast<T>(o - v);
+    case k::scatter_op::mul: return static_cast<T>(o * v);
+    case k::scatter_op::div: return static_cast<T>(o / v);
+    case k::scatter_op::min: return o < v ? o : v;
+    case k::scatter_op::max: return o > v ? o : v;
+    case k::scatter_op::update: return v;
   }
   return o;
 }
@@ -81,7 +75,8 @@ void check_type() {
 
 } // namespace
 
-TEST_CASE("PS-Q1 scatter: every operation and type equals the element-wise loop, repeats in order") {
+TEST_CASE(
+  "PS-Q1 scatter: every operation and type equals the element-wise loop, repeats in order") {
   check_type<float>();
   check_type<double>();
   check_type<std::int32_t>();
@@ -100,21 +95,26 @@ TEST_CASE("PS-Q6 gather: rows come in the order asked") {
 
 TEST_CASE("scatter: division by zero and NaN follow elementwise.hpp") {
   std::vector<std::int32_t> ints{7, std::numeric_limits<std::int32_t>::lowest()};
-  k::scatter_rows<std::int32_t>(k::scatter_op::div, ints, 1, rows_t{0, 1}, std::vector<std::int32_t>{0, -1});
+  k::scatter_rows<std::int32_t>(k::scatter_op::div, ints, 1, rows_t{0, 1},
+                                std::vector<std::int32_t>{0, -1});
   CHECK(ints == std::vector<std::int32_t>{0, std::numeric_limits<std::int32_t>::lowest()});
   std::vector<std::uint8_t> bytes{250, 9};
-  k::scatter_rows<std::uint8_t>(k::scatter_op::add, bytes, 1, rows_t{0}, std::vector<std::uint8_t>{10});
-  k::scatter_rows<std::uint8_t>(k::scatter_op::div, bytes, 1, rows_t{1}, std::vector<std::uint8_t>{0});
+  k::scatter_rows<std::uint8_t>(k::scatter_op::add, bytes, 1, rows_t{0},
+                                std::vector<std::uint8_t>{10});
+  k::scatter_rows<std::uint8_t>(k::scatter_op::div, bytes, 1, rows_t{1},
+                                std::vector<std::uint8_t>{0});
   CHECK(bytes == std::vector<std::uint8_t>{4, 0});
   std::vector<float> floats{1.0f};
-  k::scatter_rows<float>(k::scatter_op::max, floats, 1, rows_t{0}, std::vector<float>{std::nanf("")});
+  k::scatter_rows<float>(k::scatter_op::max, floats, 1, rows_t{0},
+                         std::vector<float>{std::nanf("")});
   CHECK(std::isnan(floats[0]));
 }
 
 TEST_CASE("gather: rows of bytes serve types without arithmetic") {
   const std::vector<std::uint16_t> table{1, 2, 3, 4, 5, 6};
   std::vector<std::uint16_t> out(4);
-  k::gather_row_bytes(std::as_bytes(std::span(table)), 4, rows_t{2, 0}, std::as_writable_bytes(std::span(out)));
+  k::gather_row_bytes(std::as_bytes(std::span(table)), 4, rows_t{2, 0},
+                      std::as_writable_bytes(std::span(out)));
   CHECK(out == std::vector<std::uint16_t>{5, 6, 1, 2});
 }
 

@@ -11,7 +11,8 @@
 namespace k = troupe::kernels;
 
 TEST_CASE("hash: published XXH3 values") {
-  CHECK(k::hash64_text("") == 0x2D06800538D394C2u); // the empty input, from the reference's sanity checks
+  CHECK(k::hash64_text("")
+        == 0x2D06800538D394C2u); // the empty input, from the reference's sanity checks
   CHECK(k::hash64(nullptr, 0) == 0x2D06800538D394C2u);
 }
 

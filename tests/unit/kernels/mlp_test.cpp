@@ -1,4 +1,5 @@
-// Goal: the perceptron's gradients are the derivatives of its loss, and the workspace carries nothing between calls.
+// Goal: the perceptron's gradients are the derivatives of its loss, and the workspace carries
+// nothing between calls.
 #include <troupe/kernels/mlp.hpp>
 
 #include <doctest/doctest.h>
@@ -24,18 +25,15 @@ struct model {
       for (std::size_t n : {widths[l] * widths[l + 1], widths[l + 1]}) {
         weights.emplace_back(n);
         for (std::size_t i = 0; i < n; ++i)
-          weights.back()[i] = static_cast<T>(0.6 * std::sin(double(i) * 2.3 + double(weights.size())));
+          weights.back()[i] =
+            static_cast<T>(0.6 * std::sin(double(i) * 2.3 + double(weights.size())));
       }
     gradients = weights;
   }
 
-  std::vector<std::span<const T>> inputs() const {
-    return {weights.begin(), weights.end()};
-  }
+  std::vector<std::span<const T>> inputs() const { return {weights.begin(), weights.end()}; }
 
-  std::vector<std::span<T>> outputs() {
-    return {gradients.begin(), gradients.end()};
-  }
+  std::vector<std::span<T>> outputs() { return {gradients.begin(), gradients.end()}; }
 };
 
 template <class T>
@@ -62,7 +60,8 @@ k::mlp_result gradients_of(model<T>& m, const std::vector<T>& x, const std::vect
 }
 
 /// Loss and one weight's influence by the plainest loops, in double.
-double naive_loss(const model<double>& m, const std::vector<double>& x, const std::vector<std::int32_t>& y) {
+double naive_loss(const model<double>& m, const std::vector<double>& x,
+                  const std::vector<std::int32_t>& y) {
   double loss = 0;
   for (std::size_t b = 0; b < y.size(); ++b) {
     std::vector<double> a(x.begin() + std::ptrdiff_t(b * m.widths[0]),
@@ -88,8 +87,9 @@ double naive_loss(const model<double>& m, const std::vector<double>& x, const st
 } // namespace
 
 TEST_CASE("mlp: gradients equal finite differences of the plain loss, for one to four layers") {
-  for (const auto& widths : {std::vector<std::size_t>{6, 4}, std::vector<std::size_t>{6, 5, 4},
-                             std::vector<std::size_t>{6, 5, 7, 4}, std::vector<std::size_t>{3, 9, 2, 8, 5}}) {
+  for (const auto& widths :
+       {std::vector<std::size_t>{6, 4}, std::vector<std::size_t>{6, 5, 4},
+        std::vector<std::size_t>{6, 5, 7, 4}, std::vector<std::size_t>{3, 9, 2, 8, 5}}) {
     CAPTURE(widths.size());
     model<double> m(widths);
     const auto x = pixels<double>(11 * widths[0]);
@@ -198,12 +198,15 @@ TEST_CASE("mlp: a few hundred steps learn what can be learned") {
 
 TEST_CASE("mlp: wrong sizes are refused and gradients stay") {
   CHECK_THROWS_AS(k::mlp_workspace<float>(std::vector<std::size_t>{5}, 4), std::invalid_argument);
-  CHECK_THROWS_AS(k::mlp_workspace<float>(std::vector<std::size_t>{5, 0, 2}, 4), std::invalid_argument);
+  CHECK_THROWS_AS(k::mlp_workspace<float>(std::vector<std::size_t>{5, 0, 2}, 4),
+                  std::invalid_argument);
   model<float> m({6, 5, 4});
   const auto before = m.gradients;
   k::mlp_workspace<float> workspace(m.widths, 4);
-  CHECK_THROWS_AS(gradients_of(m, pixels<float>(5 * 6), labels_for(5, 4), workspace), std::invalid_argument);
-  CHECK_THROWS_AS(gradients_of(m, pixels<float>(13), labels_for(2, 4), workspace), std::invalid_argument);
+  CHECK_THROWS_AS(gradients_of(m, pixels<float>(5 * 6), labels_for(5, 4), workspace),
+                  std::invalid_argument);
+  CHECK_THROWS_AS(gradients_of(m, pixels<float>(13), labels_for(2, 4), workspace),
+                  std::invalid_argument);
   CHECK_THROWS_AS(gradients_of(m, pixels<float>(12), {0, 4}, workspace), std::invalid_argument);
   m.weights[2].pop_back();
   CHECK_THROWS_AS(gradients_of(m, pixels<float>(12), {0, 3}, workspace), std::invalid_argument);

@@ -24,7 +24,7 @@ std::vector<T> wave(std::size_t n, double salt) {
   return out;
 }
 
-const k::dense_size layer_sizes[] = {{0, 3, 2},  {1, 1, 1},    {1, 5, 3},    {7, 9, 8},
+const k::dense_size layer_sizes[] = {{0, 3, 2},    {1, 1, 1},    {1, 5, 3},   {7, 9, 8},
                                      {64, 33, 10}, {3, 100, 65}, {2, 130, 17}};
 
 /// c[r, s] = sum over j of a(r, j) * b(j, s), in double.
@@ -63,7 +63,8 @@ void check_dense() {
     const auto flipped = [](const std::vector<T>& m, std::size_t cols) {
       return [&m, cols](std::size_t r, std::size_t c) { return m[c * cols + r]; };
     };
-    std::vector<T> y(dy.size(), T(99)), dw(w.size(), T(99)), db(s.outputs, T(99)), dx(x.size(), T(99));
+    std::vector<T> y(dy.size(), T(99)), dw(w.size(), T(99)), db(s.outputs, T(99)),
+      dx(x.size(), T(99));
     k::dense_forward<T>(x, w, bias, s, y);
     auto want = product(s.batch, s.inputs, s.outputs, at(x, s.inputs), at(w, s.outputs));
     for (std::size_t i = 0; i < want.size(); ++i)
@@ -133,7 +134,8 @@ TEST_CASE("nn: the cross-entropy gradient equals finite differences, apart and i
     return k::softmax_cross_entropy<double, std::int64_t>(x, labels, classes, {});
   };
   std::vector<double> gradient(logits.size());
-  const double loss = k::softmax_cross_entropy<double, std::int64_t>(logits, labels, classes, std::span(gradient));
+  const double loss =
+    k::softmax_cross_entropy<double, std::int64_t>(logits, labels, classes, std::span(gradient));
   CHECK(loss == doctest::Approx(loss_of(logits)).epsilon(1e-14));
   for (std::size_t i = 0; i < logits.size(); ++i) {
     auto up = logits, down = logits;
@@ -150,8 +152,10 @@ TEST_CASE("nn: huge logits neither overflow nor lose the loss") {
   const std::vector<float> logits{1e4f, -1e4f, 0.0f, -1e4f, 1e4f, 0.0f};
   const std::vector<std::uint8_t> right{0, 1}, wrong{1, 1};
   std::vector<float> gradient(6);
-  CHECK(k::softmax_cross_entropy<float, std::uint8_t>(logits, right, 3, std::span(gradient)) == 0.0);
-  CHECK(k::softmax_cross_entropy<float, std::uint8_t>(logits, wrong, 3, std::span(gradient)) == doctest::Approx(1e4));
+  CHECK(k::softmax_cross_entropy<float, std::uint8_t>(logits, right, 3, std::span(gradient))
+        == 0.0);
+  CHECK(k::softmax_cross_entropy<float, std::uint8_t>(logits, wrong, 3, std::span(gradient))
+        == doctest::Approx(1e4));
   for (float g : gradient)
     CHECK(std::isfinite(g));
 }
@@ -168,16 +172,19 @@ TEST_CASE("nn: no rows have loss zero, bad labels and sizes are refused by name"
   CHECK(k::softmax_cross_entropy<float, std::uint8_t>(none, {}, 10, std::span(none)) == 0.0);
   std::vector<float> logits(6, 1.0f), gradient(6, 9.0f);
   const auto loss = [&](std::vector<std::int32_t> labels, std::size_t classes) {
-    return k::softmax_cross_entropy<float, std::int32_t>(logits, labels, classes, std::span(gradient));
+    return k::softmax_cross_entropy<float, std::int32_t>(logits, labels, classes,
+                                                         std::span(gradient));
   };
   try {
     loss({0, 3}, 3);
     FAIL("no exception");
   } catch (const std::invalid_argument& e) {
-    CHECK(std::string(e.what()) == "kernels::softmax_cross_entropy: labels[1] is 3, outside [0, 3)");
+    CHECK(std::string(e.what())
+          == "kernels::softmax_cross_entropy: labels[1] is 3, outside [0, 3)");
   }
   CHECK_THROWS_AS(loss({0, -1}, 3), std::invalid_argument);
   CHECK_THROWS_AS(loss({0}, 3), std::invalid_argument);
   CHECK(gradient == std::vector<float>(6, 9.0f));
-  CHECK_THROWS_AS(k::dense_forward<float>(logits, logits, logits, {2, 3, 2}, std::span(gradient)), std::invalid_argument);
+  CHECK_THROWS_AS(k::dense_forward<float>(logits, logits, logits, {2, 3, 2}, std::span(gradient)),
+                  std::invalid_argument);
 }

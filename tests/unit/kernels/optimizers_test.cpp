@@ -1,6 +1,7 @@
-// Goal: the rules are the published formulas, step for step and bit for bit, whatever the memory layout.
-// Method: a scalar reference in the same element type (rounded after every operation) must match exactly; the same
-// reference in double shows that the float result stays near the true one over many steps.
+// Goal: the rules are the published formulas, step for step and bit for bit, whatever the memory
+// layout. Method: a scalar reference in the same element type (rounded after every operation) must
+// match exactly; the same reference in double shows that the float result stays near the true one
+// over many steps.
 #include <troupe/kernels/optimizers.hpp>
 
 #include <doctest/doctest.h>
@@ -62,8 +63,7 @@ template <class T>
 void kernel_step(rule r, const state<T>& in, state<T>& out, const std::vector<T>& g,
                  std::uint64_t t) {
   switch (r) {
-    case rule::sgd:
-      return k::sgd_update<T>(in.p, out.p, g, {.learning_rate = 0.1});
+    case rule::sgd: return k::sgd_update<T>(in.p, out.p, g, {.learning_rate = 0.1});
     case rule::momentum:
       return k::momentum_update<T>(in.p, out.p, in.a, out.a, g, {.learning_rate = 0.1});
     case rule::nesterov:
@@ -71,8 +71,7 @@ void kernel_step(rule r, const state<T>& in, state<T>& out, const std::vector<T>
                                    {.learning_rate = 0.1, .nesterov = true});
     case rule::adagrad:
       return k::adagrad_update<T>(in.p, out.p, in.a, out.a, g, {.learning_rate = 0.1});
-    case rule::adam:
-      return k::adam_update<T>(in.p, out.p, in.a, out.a, in.b, out.b, g, t, {});
+    case rule::adam: return k::adam_update<T>(in.p, out.p, in.a, out.a, in.b, out.b, g, t, {});
   }
 }
 
@@ -82,9 +81,7 @@ void reference_step(rule r, T& p, T& a, T& b, T g, std::uint64_t t) {
   const T mu = static_cast<T>(0.9);
   const T eps = static_cast<T>(1e-7);
   switch (r) {
-    case rule::sgd:
-      p = p - rounded(lr * g);
-      return;
+    case rule::sgd: p = p - rounded(lr * g); return;
     case rule::momentum:
       a = rounded(mu * a) - rounded(lr * g);
       p = p + a;
@@ -102,8 +99,8 @@ void reference_step(rule r, T& p, T& a, T& b, T g, std::uint64_t t) {
       const T rate = static_cast<T>(0.001 * std::sqrt(1.0 - std::pow(0.999, steps))
                                     / (1.0 - std::pow(0.9, steps)));
       a = rounded(mu * a) + rounded(static_cast<T>(1.0 - 0.9) * g);
-      b = rounded(static_cast<T>(0.999) * b)
-          + rounded(static_cast<T>(1.0 - 0.999) * rounded(g * g));
+      b =
+        rounded(static_cast<T>(0.999) * b) + rounded(static_cast<T>(1.0 - 0.999) * rounded(g * g));
       p = p - rounded(rounded(rate * a) / rounded(std::sqrt(b) + eps));
       return;
     }
@@ -188,7 +185,8 @@ TEST_CASE("optimizers: any cut of the array gives the bits of the whole") {
       for (auto [from, to] : {std::pair<std::size_t, std::size_t>{0, cut}, {cut, 1000}}) {
         state<float> part(0);
         auto slice = [from = from, to = to](const std::vector<float>& x) {
-          return std::vector<float>(x.begin() + std::ptrdiff_t(from), x.begin() + std::ptrdiff_t(to));
+          return std::vector<float>(x.begin() + std::ptrdiff_t(from),
+                                    x.begin() + std::ptrdiff_t(to));
         };
         part.p = slice(start.p);
         part.a = slice(start.a);
@@ -244,8 +242,7 @@ template <class T>
 void rows_step(rule r, state<T>& s, std::size_t cols, const std::vector<std::int64_t>& rows,
                const std::vector<T>& g, std::uint64_t t) {
   switch (r) {
-    case rule::sgd:
-      return k::sgd_update_rows<T>(s.p, cols, rows, g, {.learning_rate = 0.1});
+    case rule::sgd: return k::sgd_update_rows<T>(s.p, cols, rows, g, {.learning_rate = 0.1});
     case rule::momentum:
       return k::momentum_update_rows<T>(s.p, s.a, cols, rows, g, {.learning_rate = 0.1});
     case rule::nesterov:
@@ -253,8 +250,7 @@ void rows_step(rule r, state<T>& s, std::size_t cols, const std::vector<std::int
                                         {.learning_rate = 0.1, .nesterov = true});
     case rule::adagrad:
       return k::adagrad_update_rows<T>(s.p, s.a, cols, rows, g, {.learning_rate = 0.1});
-    case rule::adam:
-      return k::adam_update_rows<T>(s.p, s.a, s.b, cols, rows, g, t, {});
+    case rule::adam: return k::adam_update_rows<T>(s.p, s.a, s.b, cols, rows, g, t, {});
   }
 }
 
@@ -277,7 +273,8 @@ TEST_CASE("optimizers: a sparse update moves the named rows as the dense rule, a
         rows_step(r, sparse, cols, rows, g, t);
         kernel_step(r, dense, dense, scattered, t);
       }
-      CHECK(same_bits(sparse, dense)); // untouched rows start from a state that a zero gradient keeps
+      CHECK(
+        same_bits(sparse, dense)); // untouched rows start from a state that a zero gradient keeps
     }
 }
 
@@ -300,8 +297,10 @@ TEST_CASE("optimizers: a bad size or row is refused and nothing is written") {
     state<float> s(8, first_slot<float>(r));
     const state<float> start = s;
     CHECK_THROWS_AS(kernel_step(r, s, s, std::vector<float>(7, 1.0f), 1), std::invalid_argument);
-    CHECK_THROWS_AS(rows_step(r, s, 2, {0, 4}, std::vector<float>(4, 1.0f), 1), std::invalid_argument);
-    CHECK_THROWS_AS(rows_step(r, s, 2, {0, -1}, std::vector<float>(4, 1.0f), 1), std::invalid_argument);
+    CHECK_THROWS_AS(rows_step(r, s, 2, {0, 4}, std::vector<float>(4, 1.0f), 1),
+                    std::invalid_argument);
+    CHECK_THROWS_AS(rows_step(r, s, 2, {0, -1}, std::vector<float>(4, 1.0f), 1),
+                    std::invalid_argument);
     CHECK_THROWS_AS(rows_step(r, s, 3, {0}, std::vector<float>(3, 1.0f), 1), std::invalid_argument);
     CHECK_THROWS_AS(rows_step(r, s, 2, {0}, std::vector<float>(3, 1.0f), 1), std::invalid_argument);
     CHECK(same_bits(s, start));

@@ -1,5 +1,5 @@
-// Goal: the generator is Philox as published; a variable's values don't depend on how it is cut; the distributions have
-// the right moments and bounds.
+// Goal: the generator is Philox as published; a variable's values don't depend on how it is cut;
+// the distributions have the right moments and bounds.
 #include <troupe/kernels/random_init.hpp>
 
 #include <troupe/kernels/detail/portable_math.hpp>
@@ -115,13 +115,15 @@ TEST_CASE("random init: every split into shards gives the bits of the whole") {
     }
 }
 
-TEST_CASE("PS-H11 random init: identity 4x4 in two shards is rows 0-1 and rows 2-3 of the identity") {
+TEST_CASE(
+  "PS-H11 random init: identity 4x4 in two shards is rows 0-1 and rows 2-3 of the identity") {
   std::vector<float> upper(8), lower(8);
   k::fill_rows<float>(of(kind::identity), "w", {4, 4}, 0, upper);
   k::fill_rows<float>(of(kind::identity), "w", {4, 4}, 2, lower);
   CHECK(upper == std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0});
   CHECK(lower == std::vector<float>{0, 0, 1, 0, 0, 0, 0, 1});
-  CHECK(whole<std::int32_t>(of(kind::identity), {3, 2}) == std::vector<std::int32_t>{1, 0, 0, 1, 0, 0});
+  CHECK(whole<std::int32_t>(of(kind::identity), {3, 2})
+        == std::vector<std::int32_t>{1, 0, 0, 1, 0, 0});
   CHECK(whole<double>(of(kind::identity), {2, 3}) == std::vector<double>{1, 0, 0, 0, 1, 0});
 }
 
@@ -129,7 +131,8 @@ TEST_CASE("random init: the fixed kinds fill every type") {
   CHECK(whole<float>(of(kind::zeros), {2, 2}) == std::vector<float>(4, 0.0f));
   CHECK(whole<double>(of(kind::ones), {2, 2}) == std::vector<double>(4, 1.0));
   CHECK(whole<std::int32_t>(of(kind::constant, -5), {2, 2}) == std::vector<std::int32_t>(4, -5));
-  CHECK(whole<std::int64_t>(of(kind::constant, 1e15), {2, 2}) == std::vector<std::int64_t>(4, 1'000'000'000'000'000));
+  CHECK(whole<std::int64_t>(of(kind::constant, 1e15), {2, 2})
+        == std::vector<std::int64_t>(4, 1'000'000'000'000'000));
 }
 
 TEST_CASE("random init: seed, name and element change the values") {
@@ -158,7 +161,8 @@ TEST_CASE("random init: uniform has its mean, spread and half-open bounds") {
   CHECK(m.lowest < -0.998);
   CHECK(m.highest < 3.0);
   CHECK(m.highest > 2.998);
-  const float one_up = std::nextafter(1.0f, 2.0f); // an interval that holds one float: rounding must not leave it
+  const float one_up =
+    std::nextafter(1.0f, 2.0f); // an interval that holds one float: rounding must not leave it
   for (float x : whole(of(kind::uniform, 1.0, double(one_up)), {1000, 1}))
     CHECK(x == 1.0f);
 }
@@ -219,7 +223,8 @@ TEST_CASE("random init: a bad spec or range is refused by field and value") {
   const auto why = [](const k::initializer_spec& spec, bool integral = false) {
     return k::invalid_initializer(spec, integral).value_or("");
   };
-  CHECK(why(of(kind::uniform, 1, 1)) == "initializer_spec.b is 1.000000, expected more than a = 1.000000, both finite");
+  CHECK(why(of(kind::uniform, 1, 1))
+        == "initializer_spec.b is 1.000000, expected more than a = 1.000000, both finite");
   CHECK(why(of(kind::normal, 0, -1)).find("b is -1") != std::string::npos);
   CHECK(why(of(kind::truncated_normal, std::nan(""), 1)).find("a is nan") != std::string::npos);
   CHECK(why(of(static_cast<kind>(9))).find("kind is 9") != std::string::npos);
@@ -235,5 +240,6 @@ TEST_CASE("random init: a bad spec or range is refused by field and value") {
   CHECK_THROWS_AS(fill({4, 0}, 0), std::invalid_argument);
   CHECK(out == std::vector<float>(6, 8.0f));
   std::vector<std::int32_t> ints(4);
-  CHECK_THROWS_AS(k::fill_rows<std::int32_t>(of(kind::uniform), "w", {2, 2}, 0, ints), std::invalid_argument);
+  CHECK_THROWS_AS(k::fill_rows<std::int32_t>(of(kind::uniform), "w", {2, 2}, 0, ints),
+                  std::invalid_argument);
 }

@@ -15,8 +15,8 @@ namespace k = troupe::kernels;
 
 namespace {
 
-constexpr std::size_t sizes[] = {0,   1,    7,    8,    9,    31,   32,   33,    63,   64,
-                                 65,  1000, 1023, 1024, 1025, 2048, 3072, 3073, 10000, 70001};
+constexpr std::size_t sizes[] = {0,  1,    7,    8,    9,    31,   32,   33,   63,    64,
+                                 65, 1000, 1023, 1024, 1025, 2048, 3072, 3073, 10000, 70001};
 
 std::vector<float> wild_floats(std::size_t n) {
   std::vector<float> out(n);
@@ -29,7 +29,8 @@ std::vector<float> wild_floats(std::size_t n) {
   return out;
 }
 
-/// The order of reduce.hpp in words turned into the plainest code: recursion over aligned powers of two of blocks.
+/// The order of reduce.hpp in words turned into the plainest code: recursion over aligned powers of
+/// two of blocks.
 float reference_block(const float* x, std::size_t n) {
   std::vector<float> lanes(32, 0.0f);
   for (std::size_t i = 0; i < n; ++i)
@@ -105,9 +106,13 @@ TEST_CASE("reduce: the norm survives squares outside double's range") {
   CHECK(k::l2_norm<float>(std::vector<float>{3.0f, 4.0f}) == 5.0);
   CHECK(k::l2_norm<float>(std::vector<float>{3e38f, 3e38f})
         == doctest::Approx(std::sqrt(2.0) * double(3e38f)).epsilon(1e-14));
-  CHECK(k::l2_norm<double>(std::vector<double>{3e300, 4e300}) == doctest::Approx(5e300).epsilon(1e-14));
-  CHECK(k::l2_norm<double>(std::vector<double>{3e-300, 4e-300}) == doctest::Approx(5e-300).epsilon(1e-14));
+  CHECK(k::l2_norm<double>(std::vector<double>{3e300, 4e300})
+        == doctest::Approx(5e300).epsilon(1e-14));
+  CHECK(k::l2_norm<double>(std::vector<double>{3e-300, 4e-300})
+        == doctest::Approx(5e-300).epsilon(1e-14));
   CHECK(k::l2_norm<double>(std::vector<double>{0.0, 0.0}) == 0.0);
-  CHECK(std::isinf(k::l2_norm<float>(std::vector<float>{1.0f, -std::numeric_limits<float>::infinity()})));
-  CHECK(std::isnan(k::l2_norm<double>(std::vector<double>{1.0, std::numeric_limits<double>::quiet_NaN()})));
+  CHECK(std::isinf(
+    k::l2_norm<float>(std::vector<float>{1.0f, -std::numeric_limits<float>::infinity()})));
+  CHECK(std::isnan(
+    k::l2_norm<double>(std::vector<double>{1.0, std::numeric_limits<double>::quiet_NaN()})));
 }

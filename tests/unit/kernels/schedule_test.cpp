@@ -70,7 +70,8 @@ TEST_CASE("schedule: cosine decay follows the half wave down to alpha") {
   CHECK_FALSE(k::invalid_schedule(spec));
   for (std::uint64_t step = 0; step <= 1000; step += 10) {
     const double wave = 0.5 * (1.0 + std::cos(3.14159265358979323846 * double(step) / 1000.0));
-    CHECK(double(k::evaluate(spec, step)) == doctest::Approx(2.0 * (0.75 * wave + 0.25)).epsilon(1e-7));
+    CHECK(double(k::evaluate(spec, step))
+          == doctest::Approx(2.0 * (0.75 * wave + 0.25)).epsilon(1e-7));
   }
   CHECK(k::evaluate(spec, 0) == 2.0f);
   CHECK(k::evaluate(spec, 1000) == 0.5f);
@@ -112,7 +113,8 @@ TEST_CASE("schedule: inverse time, smooth and in stairs") {
 
 TEST_CASE("schedule: a bad field is named with its value") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  CHECK(why_invalid(of(kind::constant, -1.0f)) == "schedule_spec.initial is -1.000000, expected finite and at least 0");
+  CHECK(why_invalid(of(kind::constant, -1.0f))
+        == "schedule_spec.initial is -1.000000, expected finite and at least 0");
   CHECK(why_invalid(of(kind::constant, nan)).find("initial is nan") != std::string::npos);
   CHECK(why_invalid(of(static_cast<kind>(6), 1.0f)).find("kind is 6") != std::string::npos);
   auto linear = of(kind::linear_decay, 1.0f);
