@@ -1,0 +1,163 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <zlib.h>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/core/error.hpp>
+#include <troupe/data/iterator.hpp>
+
+/// Stand-ins for the ports, and short ways to say what a dataset yields.
+namespace data_test {
+
+using namespace troupe;
+
+class memory_file final : public file_reader {
+public:
+  memory_file(const std::string& bytes, std::string path) : bytes_{bytes}, path_{std::move(path)} {}
+  std::uint64_t size_bytes() const override { return bytes_.size(); }
+  result<void> read_at(std::uint64_t offset_bytes, std::span<std::byte> to) override {
+    if (offset_bytes > bytes_.size() || to.size() > bytes_.size() - offset_bytes)
+      return make_failure(errc::corrupt, path_ + ": ends early");
+    if (!to.empty())
+      std::memcpy(to.data(), bytes_.data() + offset_bytes, to.size());
+    return {};
+  }
+
+private:
+  const std::string& bytes_;
+  std::string path_;
+};
+
+/// Files by path; only what datasets use.
+class memory_storage final : public storage_port {
+public:
+  std::map<std::string, std::string> files{};
+  int opened = 0;
+
+  result<std::unique_ptr<file_reader>> open(const std::string& path) override {
+    ++opened;
+    auto at = files.find(path);
+    if (at == files.end())
+      return make_failure(errc::not_found, path + ": no such file");
+    return std::unique_ptr<file_reader>{std::make_unique<memory_file>(at->second, path)};
+  }
+  result<std::unique_ptr<file_writer>> create(const std::string& path) override { return refuse(path); }
+  result<void> rename(const std::string& from, const std::string&) override { return refuse(from); }
+  result<void> remove(const std::string& path) override { return refuse(path); }
+  result<void> make_directories(const std::string& path) override { return refuse(path); }
+  result<void> sync_directory(const std::string& path) override { return refuse(path); }
+  result<std::vector<std::string>> list(const std::string& path) override { return refuse(path); }
+  bool exists(const std::string& path) override { return files.count(path) > 0; }
+
+private:
+  static failure refuse(const std::string& path) { return make_failure(errc::io_failed, path + ": read only"); }
+};
+
+/// A different word at every draw.
+class counting_random final : public random_port {
+public:
+  explicit counting_random(std::uint64_t first = 1) : next_{first} {}
+  std::uint64_t draw(std::string_view) override {
+    ++draws;
+    return next_++;
+  }
+  int draws = 0;
+
+private:
+  std::uint64_t next_;
+};
+
+struct fake_ports {
+  explicit fake_ports(std::uint64_t first_seed = 1) : random{first_seed} {}
+  memory_storage storage{};
+  counting_random random;
+  data_context context() { return {storage, random}; }
+};
+
+inline std::vector<std::int64_t> values_of(const tensor& x) {
+  auto all = x.as<std::int64_t>();
+  return {all.begin(), all.end()};
+}
+
+/// Part 0 of the elements to come, at most `max`.
+inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it, std::size_t max = 100000) {
+  std::vector<std::vector<std::int64_t>> out;
+  while (out.size() < max) {
+    auto x = it.try_next();
+    if (!x)
+      break;
+    out.push_back(values_of((*x)[0]));
+  }
+  return out;
+}
+
+/// The same flat.
+inline std::vector<std::int64_t> flat(const dataset& from, data_context context, std::size_t max = 100000) {
+  auto it = from.iterate(context);
+  std::vector<std::int64_t> out;
+  for (const auto& x : drain(it, max))
+    out.insert(out.end(), x.begin(), x.end());
+  return out;
+}
+
+inline std::vector<std::int64_t> sorted(std::vector<std::int64_t> xs) {
+  std::sort(xs.begin(), xs.end());
+  return xs;
+}
+
+/// What `action` throws; code `none` when it doesn't.
+template <class Action>
+failure failure_of(Action action) {
+  try {
+    action();
+  } catch (const error& e) {
+    return e.details();
+  }
+  return {};
+}
+
+inline bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline void put_be(std::string& to, std::uint64_t x, int bytes) {
+  for (int i = bytes - 1; i >= 0; --i)
+    to.push_back(static_cast<char>(x >> (8 * i)));
+}
+
+/// An IDX file's bytes.
+inline std::string idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>& extents, const std::string& data) {
+  std::string out;
+  put_be(out, type, 3);
+  put_be(out, extents.size(), 1);
+  for (auto x : extents)
+    put_be(out, x, 4);
+  return out + data;
+}
+
+/// One gzip member.
+inline std::string gzipped(const std::string& plain) {
+  z_stream state{};
+  if (deflateInit2(&state, Z_BEST_SPEED, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    return {};
+  std::string out(deflateBound(&state, plain.size()) + 64, '\0');
+  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
+  state.avail_in = static_cast<uInt>(plain.size());
+  state.next_out = reinterpret_cast<Bytef*>(out.data());
+  state.avail_out = static_cast<uInt>(out.size());
+  deflate(&state, Z_FINISH);
+  out.resize(state.total_out);
+  deflateEnd(&state);
+  return out;
+}
+
+} // namespace data_test
