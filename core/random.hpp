@@ -2,10 +2,12 @@
 
 #include <cstdint>
 
-/// Random numbers that don't depend on the standard library, so that a seed means the same sequence everywhere.
+/// Random numbers that don't depend on the standard library, so that a seed means the same sequence
+/// everywhere.
 namespace troupe {
 
-/// A bijection of 64-bit words that spreads every input bit. Source: Steele, Lea, Flood 2014 (SplitMix64).
+/// A bijection of 64-bit words that spreads every input bit. Source: Steele, Lea, Flood 2014
+/// (SplitMix64).
 constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,8 +20,8 @@ constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t index) noe
   return mix_bits(mix_bits(seed) ^ index);
 }
 
-/// A generator of the xoshiro256** family, seeded through SplitMix64. One thread at a time; copies go on alike.
-/// Source: Blackman, Vigna 2018.
+/// A generator of the xoshiro256** family, seeded through SplitMix64. One thread at a time; copies
+/// go on alike. Source: Blackman, Vigna 2018.
 class prng {
 public:
   explicit constexpr prng(std::uint64_t seed) noexcept {
@@ -42,7 +44,8 @@ public:
     return out;
   }
 
-  /// Uniform in [0, n), without bias. @pre n > 0. Source: Lemire 2019 (multiply, reject the short interval).
+  /// Uniform in [0, n), without bias. @pre n > 0. Source: Lemire 2019 (multiply, reject the short
+  /// interval).
   constexpr std::uint64_t below(std::uint64_t n) noexcept {
     __extension__ using wide = unsigned __int128;
     auto product = static_cast<wide>(next()) * n;

@@ -10,7 +10,8 @@ TEST_CASE("fashion_mnist: both splits of the real files have their counts, class
   auto ports = make_production_ports();
   counting_random random;
   data_context context{ports->storage(), random};
-  for (const auto& [split, rows] : {std::pair<std::string, std::int64_t>{"train", 60000}, {"test", 10000}}) {
+  for (const auto& [split, rows] :
+       {std::pair<std::string, std::int64_t>{"train", 60000}, {"test", 10000}}) {
     auto it = fashion_mnist(split).batch(1000).iterate(context);
     std::vector<std::int64_t> per_class(10, 0);
     float low = 1;
@@ -58,7 +59,8 @@ TEST_CASE("fashion_mnist: a batch of a shuffle holds the images of its rows, as 
 
 TEST_CASE("PS-L13 fashion_mnist: element_spec tells types and shapes") {
   auto ports = make_production_ports();
-  auto spec = fashion_mnist("test").shuffle(10).repeat().batch(64).element_spec({ports->storage(), ports->random()});
+  auto spec = fashion_mnist("test").shuffle(10).repeat().batch(64).element_spec(
+    {ports->storage(), ports->random()});
   REQUIRE(spec.size() == 2);
   CHECK(to_string(spec[0]) == "f32[-1, 784]");
   CHECK(to_string(spec[1]) == "i64[-1]");

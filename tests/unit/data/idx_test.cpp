@@ -12,7 +12,8 @@ result<tensor> parse(const std::string& bytes) {
   return parse_idx({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "some.idx");
 }
 
-/// Checks that both the plain and the gzipped form are refused as `corrupt`, naming the file and `part`.
+/// Checks that both the plain and the gzipped form are refused as `corrupt`, naming the file and
+/// `part`.
 void check_refused(const std::string& bytes, const std::string& part) {
   for (const auto& file : {bytes, gzipped(bytes)}) {
     auto got = parse(file);
@@ -43,7 +44,8 @@ TEST_CASE("idx: every element type of the format is read, plain and gzipped") {
     {0x0b, text({1, 2, 255, 254}), tensor::vector<std::int32_t>({258, -2})},
     {0x0c, text({0, 1, 0, 0, 255, 255, 255, 255}), tensor::vector<std::int32_t>({65536, -1})},
     {0x0d, text({0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0}), tensor::vector<float>({1.0f, -2.0f})},
-    {0x0e, text({0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), tensor::vector<double>({1.0, 0.0})},
+    {0x0e, text({0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}),
+     tensor::vector<double>({1.0, 0.0})},
   };
   for (const auto& x : samples) {
     auto file = idx_bytes(x.code, {2}, x.data);
@@ -90,8 +92,10 @@ TEST_CASE("idx: bad headers and lengths name the file, the field and the value")
 }
 
 TEST_CASE("idx: extents that promise terabytes cost no more than the file holds") {
-  // 2^46 bytes are a sane shape, so only the data that doesn't come can refuse it; allocating it would fail loudly.
-  check_refused(idx_bytes(0x08, {1u << 31, 1u << 15}, std::string(5'000'000, 'a')), "data ends early: ");
+  // 2^46 bytes are a sane shape, so only the data that doesn't come can refuse it; allocating it
+  // would fail loudly.
+  check_refused(idx_bytes(0x08, {1u << 31, 1u << 15}, std::string(5'000'000, 'a')),
+                "data ends early: ");
 }
 
 TEST_CASE("idx: a gzip file cut anywhere, or with a broken check sum, is refused") {

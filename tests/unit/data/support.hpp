@@ -50,7 +50,9 @@ public:
       return make_failure(errc::not_found, path + ": no such file");
     return std::unique_ptr<file_reader>{std::make_unique<memory_file>(at->second, path)};
   }
-  result<std::unique_ptr<file_writer>> create(const std::string& path) override { return refuse(path); }
+  result<std::unique_ptr<file_writer>> create(const std::string& path) override {
+    return refuse(path);
+  }
   result<void> rename(const std::string& from, const std::string&) override { return refuse(from); }
   result<void> remove(const std::string& path) override { return refuse(path); }
   result<void> make_directories(const std::string& path) override { return refuse(path); }
@@ -59,7 +61,9 @@ public:
   bool exists(const std::string& path) override { return files.count(path) > 0; }
 
 private:
-  static failure refuse(const std::string& path) { return make_failure(errc::io_failed, path + ": read only"); }
+  static failure refuse(const std::string& path) {
+    return make_failure(errc::io_failed, path + ": read only");
+  }
 };
 
 /// A different word at every draw.
@@ -89,7 +93,8 @@ inline std::vector<std::int64_t> values_of(const tensor& x) {
 }
 
 /// Part 0 of the elements to come, at most `max`.
-inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it, std::size_t max = 100000) {
+inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it,
+                                                    std::size_t max = 100000) {
   std::vector<std::vector<std::int64_t>> out;
   while (out.size() < max) {
     auto x = it.try_next();
@@ -101,7 +106,8 @@ inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it, std::s
 }
 
 /// The same flat.
-inline std::vector<std::int64_t> flat(const dataset& from, data_context context, std::size_t max = 100000) {
+inline std::vector<std::int64_t> flat(const dataset& from, data_context context,
+                                      std::size_t max = 100000) {
   auto it = from.iterate(context);
   std::vector<std::int64_t> out;
   for (const auto& x : drain(it, max))
@@ -135,7 +141,8 @@ inline void put_be(std::string& to, std::uint64_t x, int bytes) {
 }
 
 /// An IDX file's bytes.
-inline std::string idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>& extents, const std::string& data) {
+inline std::string idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>& extents,
+                             const std::string& data) {
   std::string out;
   put_be(out, type, 3);
   put_be(out, extents.size(), 1);
