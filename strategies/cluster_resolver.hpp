@@ -24,7 +24,7 @@ struct cluster_config {
 };
 
 /// From the text of {"cluster": {...}, "task": {"type", "index"}, "rpc_layer", "environment",
-/// "session_master"}, all optional, others ignored; the empty text is an empty configuration. A
+/// "session_master"}, all optional, others ignored. A
 /// numeric type is taken as its digits, an index in a string as its number (row PS-Z7).
 /// `bad_config` names `what`, the field and the value.
 result<cluster_config> parse_cluster_config(std::string_view text, std::string_view what);

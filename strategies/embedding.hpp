@@ -54,7 +54,7 @@ result<combiner> combiner_from_name(std::string_view name);
 /// Bags of ids: entry i says that the bag at `indices[i]` (all but the last coordinate) contains
 /// `values[i]`.
 struct sparse_ids {
-  tensor indices{};      ///< i64 [n, r], ascending, r = dense_shape.size() >= 2
+  tensor indices{};      ///< i64 [n, r], r = dense_shape.size() >= 2; any order
   tensor values{};       ///< i64 [n]
   shape_t dense_shape{}; ///< [..., longest bag]
 

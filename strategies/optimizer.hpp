@@ -71,13 +71,13 @@ initializer_spec random_normal(float mean = 0.0f, float stddev = 0.05f, std::uin
 initializer_spec truncated_normal(float mean = 0.0f, float stddev = 0.05f, std::uint64_t seed = 0);
 /// Uniform within sqrt(6 / (fan in + fan out)).
 initializer_spec glorot_uniform(std::uint64_t seed = 0);
-/// Normal of deviation sqrt(2 / fan in).
+/// Truncated normal, of deviation sqrt(2 / fan in) once truncated.
 initializer_spec he_normal(std::uint64_t seed = 0);
 /// 1 where row == column; for rank 2.
 initializer_spec identity();
 
-/// Whether `spec` can start a variable of that shape: `invalid_argument` names the field and the
-/// value.
-result<void> validate(const initializer_spec& spec, const shape_t& shape);
+/// Whether `spec` can start a variable of that type and shape: integers take zeros, ones, a whole
+/// constant or identity; identity needs rank 2. `invalid_argument` names the field and the value.
+result<void> validate(const initializer_spec& spec, dtype type, const shape_t& shape);
 
 } // namespace troupe
