@@ -63,12 +63,14 @@ result<void> shard_store::create(const variable_spec& spec, shard_index index) {
 void shard_store::drop(variable_id variable) {
   std::unique_lock lock{map_mutex_};
   std::erase_if(shards_, [&](const auto& x) { return x.first.first == variable; });
+  generation_.fetch_add(1, std::memory_order_release);
 }
 
 void shard_store::clear() {
   std::unique_lock lock{map_mutex_};
   shards_.clear();
   cuts_.clear();
+  generation_.fetch_add(1, std::memory_order_release);
 }
 
 std::shared_ptr<shard> shard_store::find(variable_id variable, shard_index index) const {

@@ -63,6 +63,8 @@ public:
   std::shared_ptr<shard> find(variable_id variable, shard_index index) const;
   /// `unknown_variable` names both numbers.
   result<std::shared_ptr<shard>> get(variable_id variable, shard_index index) const;
+  /// Changes whenever a shard that somebody found may have been forgotten.
+  std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   /// All, by (variable, shard).
   std::vector<std::shared_ptr<shard>> all() const;
 
@@ -122,6 +124,7 @@ private:
   mutable std::shared_mutex map_mutex_{};
   std::map<shard_key, std::shared_ptr<shard>> shards_{};
   std::map<cut_id, cut> cuts_{};
+  std::atomic<std::uint64_t> generation_{0};
 
   mutable std::shared_mutex gate_mutex_{};
   std::map<task_id, std::uint32_t> fences_{}; // highest fenced counter

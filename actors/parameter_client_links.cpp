@@ -1,0 +1,165 @@
+// The second half of parameter_client.cpp: links, waiting, and what becomes of losses.
+#include <troupe/actors/parameter_client.hpp>
+
+namespace troupe {
+
+result<parameter_client::known_variable*> parameter_client::find(variable_id id) {
+  auto at = known_.find(id);
+  if (at == known_.end()) {
+    auto spec = find_(id);
+    if (!spec)
+      return make_failure(errc::unknown_variable, "there is no variable " + std::to_string(value_of(id)));
+    at = known_.emplace(id, known_variable{std::move(spec), 0, 0}).first;
+  }
+  return &at->second;
+}
+
+result<server_link*> parameter_client::link_to(std::uint32_t server) {
+  if (links_.size() <= server)
+    links_.resize(server + 1);
+  auto& slot = links_[server];
+  if (!slot.link) {
+    auto made = connect_(server);
+    if (!made)
+      return at_server(server, std::move(made.error()));
+    slot.link = std::move(*made);
+  }
+  return slot.link.get();
+}
+
+parameter_client::scratch& parameter_client::scratch_of(std::uint32_t server) {
+  if (scratch_.size() <= server)
+    scratch_.resize(server + 1);
+  return scratch_[server];
+}
+
+failure parameter_client::at_server(std::uint32_t server, failure why) const {
+  bool transport = why.code == errc::connection_lost || why.code == errc::connect_failed || why.code == errc::bad_frame;
+  auto out = make_failure(transport ? errc::unavailable : why.code, "ps:" + std::to_string(server) + ": " + why.text);
+  out.where.task = {job_kind::ps, server};
+  return out;
+}
+
+bool parameter_client::lose(std::uint32_t server, failure why) {
+  auto& slot = links_[server];
+  bool owed = slot.link->reads_pending() || slot.link->pushes_pending();
+  if (slot.link->pushes_pending() && push_failed_.code == errc::none)
+    push_failed_ = at_server(server, std::move(why));
+  if (slot.watched)
+    poller_->forget(*slot.link->wire());
+  slot = {};
+  return owed;
+}
+
+result<void> parameter_client::take_read_refusals() {
+  failure first;
+  for (std::uint32_t server = 0; server < links_.size(); ++server)
+    if (links_[server].link)
+      if (auto why = links_[server].link->take_read_failure(); why.code != errc::none && first.code == errc::none)
+        first = at_server(server, std::move(why));
+  return first.code == errc::none ? result<void>{} : result<void>{std::move(first)};
+}
+
+// The first refusal of a push stays: a closure with one can't finish.
+result<void> parameter_client::take_push_refusals() {
+  for (std::uint32_t server = 0; server < links_.size(); ++server)
+    if (links_[server].link)
+      if (auto why = links_[server].link->take_push_failure();
+          why.code != errc::none && push_failed_.code == errc::none)
+        push_failed_ = at_server(server, std::move(why));
+  return push_failed_.code == errc::none ? result<void>{} : result<void>{push_failed_};
+}
+
+void parameter_client::clear_scratch() {
+  for (auto& work : scratch_) {
+    work.reads.clear();
+    work.gathers.clear();
+    work.pieces.clear();
+  }
+}
+
+result<void> parameter_client::finish(time_point deadline) {
+  if (auto ok = take_push_refusals(); !ok)
+    return ok;
+  if (auto ok = drive(waiting_for::pushes, deadline); !ok)
+    return ok;
+  auto refused = take_push_refusals();
+  if (refused)
+    mark(env_, "client.all_acked");
+  return refused;
+}
+
+void parameter_client::abandon() {
+  for (auto& slot : links_)
+    if (slot.link) {
+      slot.link->disown_reads();
+      slot.link->disown_pushes();
+    }
+}
+
+void parameter_client::wake() {
+  poller_->wake();
+}
+
+bool parameter_client::is_done(waiting_for what, std::uint32_t server, std::uint64_t bytes) const {
+  if (what == waiting_for::window)
+    return links_[server].link == nullptr || links_[server].link->may_push(bytes);
+  for (const auto& slot : links_)
+    if (slot.link && (what == waiting_for::reads ? slot.link->reads_pending() : slot.link->pushes_pending()))
+      return false;
+  return true;
+}
+
+result<void> parameter_client::drive(waiting_for what, time_point deadline, std::uint32_t server, std::uint64_t bytes) {
+  while (!is_done(what, server, bytes)) {
+    if (auto ok = pump_all(); !ok)
+      return ok;
+    if (is_done(what, server, bytes))
+      break;
+    if (options_.interrupted && options_.interrupted())
+      return make_failure(errc::cancelled, "the closure was cancelled while it waited for a parameter server");
+    if (env_.clock.now() >= deadline) {
+      std::string owing;
+      for (std::size_t i = 0; i < links_.size(); ++i)
+        if (links_[i].link && (links_[i].link->reads_pending() || links_[i].link->pushes_pending()))
+          owing += " ps:" + std::to_string(i);
+      auto code = what == waiting_for::pushes ? errc::deadline : errc::unavailable;
+      return make_failure(code, "no answer in time from" + owing);
+    }
+    watch_all();
+    poller_->wait(deadline);
+  }
+  return push_failed_.code == errc::none || what == waiting_for::reads ? result<void>{} : result<void>{push_failed_};
+}
+
+result<void> parameter_client::pump_all() {
+  failure first;
+  for (std::uint32_t server = 0; server < links_.size(); ++server) {
+    auto& slot = links_[server];
+    if (!slot.link)
+      continue;
+    auto ok = slot.link->pump();
+    if (ok)
+      continue;
+    auto why = at_server(server, ok.error());
+    if (lose(server, std::move(ok.error())) && first.code == errc::none)
+      first = std::move(why);
+  }
+  return first.code == errc::none ? result<void>{} : result<void>{std::move(first)};
+}
+
+void parameter_client::watch_all() {
+  for (auto& slot : links_) {
+    auto* wire = slot.link ? slot.link->wire() : nullptr;
+    if (!wire)
+      continue;
+    bool send = slot.link->wants_send();
+    if (slot.watched && slot.watched_send == send)
+      continue;
+    poller_->watch(*wire, send);
+    slot.watched = true;
+    slot.watched_send = send;
+  }
+}
+
+} // namespace troupe
