@@ -225,7 +225,8 @@ private:
   void feed_arrived(after_unlock& then);
   void hand_out(queued_closure_ptr c, std::uint32_t worker, std::vector<closure_ptr>& to);
   queued_closure_ptr leave_flight(const closure_ptr& c);
-  void end(queued_closure& c, remote_status status, payload value, failure why, after_unlock& then);
+  void end(queued_closure& c, remote_status status, payload&& value, failure&& why,
+           after_unlock& then);
   void cancel(queued_closure& c, const char* because, after_unlock& then);
   void cancel_queued(const char* because, after_unlock& then);
   void return_one(const closure_ptr& c, put_back_reason reason, task_id lost, after_unlock& then);

@@ -125,7 +125,7 @@ queued_closure_ptr closure_queue::leave_flight(const closure_ptr& c) {
   return out;
 }
 
-void closure_queue::end(queued_closure& c, remote_status status, payload value, failure why,
+void closure_queue::end(queued_closure& c, remote_status status, payload&& value, failure&& why,
                         after_unlock& then) {
   c.place = closure_place::ended;
   if (!c.tagged)

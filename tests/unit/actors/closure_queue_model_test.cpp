@@ -1,0 +1,470 @@
+// Goal: whatever the order of operations, the queue does what a naive model does. Method: random operations on both, all
+// that can be seen compared after each; then threads, of which each user waits only when the queue says so and the
+// coordinator looks only after a wake-up or a credit.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <semaphore>
+#include <set>
+
+#include "queue_support.hpp"
+
+using namespace troupe;
+using namespace troupe::test;
+
+namespace {
+
+/// A closure as the model knows it.
+struct known {
+  std::shared_ptr<remote_state> value{};
+  closure_place place = closure_place::outside;
+  remote_status status = remote_status::not_ready;
+  closure_options options{};
+  std::optional<std::uint32_t> tag{};
+  std::vector<std::uint64_t> inputs{};
+  std::uint32_t strikes = 0;
+  std::uint32_t attempt = 0;
+  std::uint32_t worker = 0;
+  bool alone = false;
+};
+
+constexpr std::uint32_t worker_count = 3;
+
+/// The specification, by scanning everything each time.
+class model {
+public:
+  std::map<std::uint64_t, known> all{};
+  std::optional<errc> error{};
+  std::uint64_t recorded = 0;
+  std::uint64_t put_backs = 0;
+  std::uint64_t highest = 0;
+  std::size_t bound = 0;
+  std::uint32_t max_strikes = 0;
+  bool raising = false;
+
+  std::size_t count(closure_place place, bool tagged) const {
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const auto& e) {
+      return e.second.place == place && e.second.tag.has_value() == tagged;
+    }));
+  }
+  std::size_t queued() const {
+    return count(closure_place::queued, false) + count(closure_place::aside, false);
+  }
+
+  void admit(std::uint64_t seq) {
+    known& c = all[seq];
+    c.place = closure_place::queued;
+    for (std::uint64_t input : c.inputs) {
+      const remote_status status = all[input].status;
+      if (status == remote_status::failed || status == remote_status::cancelled)
+        return end(seq, remote_status::failed, errc::input_failed);
+      if (status != remote_status::ready)
+        c.place = closure_place::aside;
+    }
+  }
+
+  void end(std::uint64_t seq, remote_status status, errc code) {
+    known& c = all[seq];
+    c.place = closure_place::ended;
+    c.status = status;
+    if (status == remote_status::failed) {
+      ++recorded;
+      if (!c.tag && !error)
+        error = code;
+    }
+    for (auto& [other, d] : all)
+      if (!raising && d.place == closure_place::aside
+          && std::count(d.inputs.begin(), d.inputs.end(), seq) > 0)
+        admit(other);
+  }
+
+  std::vector<std::uint64_t> take(std::uint32_t worker, std::size_t n, bool idle) {
+    std::vector<std::uint64_t> out;
+    for (const auto& [seq, c] : all)
+      if (c.place == closure_place::in_flight && c.alone && c.worker == worker)
+        return out;
+    while (out.size() < n) {
+      std::optional<std::uint64_t> best;
+      for (const auto& [seq, c] : all) {
+        if (c.place != closure_place::queued || (raising && !c.tag))
+          continue;
+        if (c.tag ? *c.tag != worker : c.options.worker && *c.options.worker != worker)
+          continue;
+        auto rank = [](const known& x) { return (x.tag ? 100 : 0) + x.options.priority; };
+        if (!best || rank(c) > rank(all[*best]))
+          best = seq;
+      }
+      if (!best)
+        break;
+      known& c = all[*best];
+      c.alone = c.strikes >= 2;
+      if (c.alone && (!idle || !out.empty()))
+        break;
+      c.place = closure_place::in_flight;
+      c.worker = worker;
+      ++c.attempt;
+      highest = std::max(highest, *best);
+      out.push_back(*best);
+      if (c.alone)
+        break;
+    }
+    return out;
+  }
+
+  void put_back(std::uint64_t seq, bool strike) {
+    known& c = all[seq];
+    c.strikes += strike;
+    const std::uint32_t limit = c.options.retries > 0 ? c.options.retries : max_strikes;
+    if (error && !c.tag)
+      return end(seq, remote_status::cancelled, errc::cancelled);
+    if (limit > 0 && c.strikes >= limit)
+      return end(seq, remote_status::failed, errc::poisoned);
+    put_backs += !c.tag;
+    admit(seq);
+  }
+
+  errc finish_raise() {
+    for (auto& [seq, c] : all)
+      if (!c.tag && (c.place == closure_place::queued || c.place == closure_place::aside))
+        end(seq, remote_status::cancelled, errc::cancelled);
+    raising = false;
+    return *std::exchange(error, std::nullopt);
+  }
+
+  std::vector<std::uint64_t> unsettled() const {
+    std::vector<std::uint64_t> seqs;
+    for (const auto& [seq, c] : all)
+      if (seq <= highest && c.place != closure_place::ended)
+        seqs.push_back(seq);
+    return seqs;
+  }
+};
+
+/// Runs random operations on a queue and on the model.
+class random_run {
+public:
+  explicit random_run(std::uint64_t seed) : dice_{seed} {
+    model_.bound = 1 + roll(12);
+    model_.max_strikes = static_cast<std::uint32_t>(roll(5));
+    world_ = std::make_unique<queue_world>(closure_queue_options{
+      .queue_len_max = model_.bound, .max_strikes = model_.max_strikes, .errors_len_max = 4});
+    world_->when_cancelled = [this] {
+      model_.raising = true;
+      end_all_in_flight();
+    };
+  }
+
+  void step() {
+    switch (roll(12)) {
+      case 0:
+      case 1:
+      case 2:
+      case 3: put(); break;
+      case 4: put_tagged(); break;
+      case 5:
+      case 6:
+      case 7: take(); break;
+      case 8:
+      case 9: end_one(); break;
+      case 10: put_back_one(); break;
+      default: roll(4) == 0 ? wait() : done();
+    }
+    compare();
+  }
+
+private:
+  std::uint64_t roll(std::uint64_t n) { return dice_() % n; }
+
+  closure random_closure() {
+    closure c = make_closure();
+    if (roll(3) == 0)
+      c.options.priority = static_cast<int>(roll(7)) - 3;
+    if (roll(5) == 0)
+      c.options.worker = static_cast<std::uint32_t>(roll(worker_count));
+    if (roll(6) == 0)
+      c.options.retries = 1 + static_cast<std::uint32_t>(roll(3));
+    c.result = std::make_shared<remote_state>();
+    return c;
+  }
+
+  known& learn(const closure& c) {
+    const std::uint64_t seq = ++seq_;
+    known& k = model_.all[seq];
+    k.value = c.result;
+    k.options = c.options;
+    return k;
+  }
+
+  void put() {
+    closure c = random_closure();
+    std::vector<std::uint64_t> inputs;
+    for (std::uint64_t i = roll(4) == 0 ? 1 + roll(2) : 0; i > 0 && seq_ > 0; --i) {
+      const std::uint64_t from = seq_ - roll(std::min<std::uint64_t>(seq_, 8));
+      inputs.push_back(from);
+      c.inputs.push_back(model_.all[from].value);
+    }
+    const bool full = model_.queued() >= model_.bound;
+    const auto expected = model_.error;
+    auto value = c.result;
+    auto got = world_->queue->put(c, world_->world.now());
+    if (expected) {
+      REQUIRE(!got);
+      CHECK(got.error().code == finish_raise(*expected));
+    } else if (full) {
+      REQUIRE(!got);
+      CHECK(got.error().code == errc::deadline);
+    } else {
+      REQUIRE(got);
+      learn(c).inputs = inputs;
+      CHECK(value->id.seq == seq_);
+      model_.admit(seq_);
+    }
+    if (!got)
+      CHECK(value->status == remote_status::cancelled);
+  }
+
+  /// What the raise must return; the model had `expected` recorded before the call.
+  errc finish_raise(errc expected) {
+    model_.raising = true; // without anything in flight no hook said so
+    const errc raised = model_.finish_raise();
+    CHECK(raised == expected);
+    return raised;
+  }
+
+  void put_tagged() {
+    closure c = random_closure();
+    c.options.worker.reset();
+    const auto worker = static_cast<std::uint32_t>(roll(worker_count));
+    world_->queue->put_tagged(c, worker);
+    learn(c).tag = worker;
+    model_.all[seq_].place = closure_place::queued;
+  }
+
+  void take() {
+    const auto worker = static_cast<std::uint32_t>(roll(worker_count));
+    const std::size_t n = roll(5);
+    const bool idle = roll(2) == 0;
+    const auto expected = model_.take(worker, n, idle);
+    seqs got;
+    for (const auto& c : world_->queue->take(worker, n, idle)) {
+      got.push_back(c->id.seq);
+      flying_[c->id.seq] = c;
+      CHECK(value_of(c->attempt) == model_.all[c->id.seq].attempt);
+    }
+    CHECK(got == expected);
+  }
+
+  closure_ptr pick_flying() {
+    auto it = std::next(flying_.begin(), static_cast<std::ptrdiff_t>(roll(flying_.size())));
+    closure_ptr c = it->second;
+    flying_.erase(it);
+    return c;
+  }
+
+  void end_one() {
+    if (flying_.empty())
+      return;
+    const closure_ptr c = pick_flying();
+    switch (roll(6)) {
+      case 0:
+        world_->fail(c);
+        model_.end(c->id.seq, remote_status::failed, errc::user_code);
+        break;
+      case 1:
+        world_->queue->mark_cancelled(c, make_failure(errc::cancelled, "by hand"));
+        model_.end(c->id.seq, remote_status::cancelled, errc::cancelled);
+        break;
+      default:
+        world_->finish(c);
+        model_.end(c->id.seq, remote_status::ready, errc::none);
+    }
+  }
+
+  void put_back_one() {
+    if (flying_.empty())
+      return;
+    const closure_ptr c = pick_flying();
+    const auto reason = static_cast<put_back_reason>(roll(4));
+    world_->queue->put_back(c, reason, {job_kind::worker, 0});
+    model_.put_back(c->id.seq, reason == put_back_reason::worker_lost_running);
+  }
+
+  void end_all_in_flight() {
+    while (!flying_.empty())
+      roll(3) == 0 ? put_back_one() : end_one();
+    // A tagged one that came back is queued again; all others have ended.
+  }
+
+  void wait() {
+    const auto expected = model_.error;
+    auto got = world_->queue->wait(world_->world.now());
+    if (expected) {
+      CHECK(got.error().code == finish_raise(*expected));
+    } else {
+      const bool idle = model_.queued() + model_.count(closure_place::in_flight, false) == 0;
+      REQUIRE(static_cast<bool>(got) == idle);
+      if (!got)
+        CHECK(got.error().code == errc::deadline);
+    }
+  }
+
+  void done() {
+    const auto expected = model_.error;
+    auto got = world_->queue->done();
+    if (expected)
+      CHECK(got.error().code == finish_raise(*expected));
+    else
+      CHECK(*got == (model_.queued() + model_.count(closure_place::in_flight, false) == 0));
+  }
+
+  void compare() {
+    const auto levels = world_->queue->levels();
+    CHECK(levels.queued == model_.queued());
+    CHECK(levels.waiting_for_inputs == model_.count(closure_place::aside, false));
+    CHECK(levels.in_flight == model_.count(closure_place::in_flight, false));
+    CHECK(levels.tagged_queued == model_.count(closure_place::queued, true));
+    CHECK(levels.tagged_in_flight == model_.count(closure_place::in_flight, true));
+    CHECK(levels.has_error == model_.error.has_value());
+    CHECK(world_->queue->error_count() == model_.recorded);
+    CHECK(world_->queue->errors().size() == std::min<std::uint64_t>(model_.recorded, 4));
+    const auto counts = world_->queue->counts();
+    CHECK(counts.put_back == model_.put_backs);
+    CHECK(counts.scheduled
+          == counts.finished + counts.failed + counts.cancelled + levels.queued + levels.in_flight);
+    CHECK(world_->queue->highest_dispatched() == model_.highest);
+    CHECK(world_->queue->unsettled() == model_.unsettled());
+    for (const auto& [seq, c] : model_.all)
+      if (c.value->status.load() != c.status)
+        FAIL_CHECK("closure ", seq, " has status ", static_cast<int>(c.value->status.load()));
+  }
+
+  std::mt19937_64 dice_;
+  model model_{};
+  std::unique_ptr<queue_world> world_{};
+  std::map<std::uint64_t, closure_ptr> flying_{};
+  std::uint64_t seq_ = 0;
+};
+
+} // namespace
+
+TEST_CASE("closure queue: random operations do what a naive model does") {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    CAPTURE(seed);
+    random_run run{seed};
+    for (int i = 0; i < 150; ++i)
+      run.step();
+  }
+}
+
+// -- threads -------------------------------------------------------------------------------------
+
+namespace {
+
+/// A coordinator that acts only on wake-ups and on credits that its own workers free, so that a wake-up that the queue
+/// forgets leaves it asleep. Steps fail, workers die and closures are recalled by the dice.
+class lazy_coordinator {
+public:
+  lazy_coordinator() {
+    closure_queue_hooks hooks;
+    hooks.on_work = [this] { wake_.release(); };
+    hooks.on_cancel = [this](std::uint64_t) { wake_.release(); };
+    hooks.name_of = name_of_function;
+    queue = std::make_unique<closure_queue>(world_.env(), board_, term_no{1},
+                                            closure_queue_options{.queue_len_max = 16, .max_strikes = 0},
+                                            hooks);
+    queue->set_live_workers(worker_count);
+    thread_ = std::thread{[this] { loop(); }};
+  }
+  ~lazy_coordinator() {
+    ending_ = true;
+    wake_.release();
+    thread_.join();
+  }
+  std::unique_ptr<closure_queue> queue{};
+  completion_board& board() { return board_; }
+
+private:
+  void loop() {
+    while (!ending_) {
+      wake_.acquire();
+      for (bool more = true; more;) {
+        more = false;
+        for (std::uint32_t worker = 0; worker < worker_count; ++worker) {
+          for (auto& c : queue->take(worker, 4 - flying_[worker].size(), flying_[worker].empty()))
+            flying_[worker].push_back(std::move(c));
+          while (!flying_[worker].empty()) {
+            more = true;
+            end(worker);
+          }
+        }
+      }
+    }
+  }
+  void end(std::uint32_t worker) {
+    closure_ptr c = std::move(flying_[worker].back());
+    flying_[worker].pop_back();
+    switch (dice_() % 40) {
+      case 0: queue->mark_failed(c, make_failure(errc::user_code, "boom")); break;
+      case 1: queue->put_back(c, put_back_reason::recalled); break;
+      case 2: queue->put_back(c, put_back_reason::worker_lost_running, {job_kind::worker, worker}); break;
+      default: queue->mark_finished(c, {.bytes = "done"});
+    }
+  }
+  still_world world_{};
+  completion_board board_{world_.env()};
+  std::counting_semaphore<> wake_{0};
+  std::atomic<bool> ending_{false};
+  std::mt19937_64 dice_{7};
+  std::vector<closure_ptr> flying_[worker_count]{};
+  std::thread thread_{};
+};
+
+} // namespace
+
+TEST_CASE("closure queue: many users and a coordinator that only follows wake-ups lose nothing") {
+  lazy_coordinator coordinator;
+  closure_queue& queue = *coordinator.queue;
+  std::atomic<std::uint64_t> raised{0};
+  std::atomic<std::uint64_t> accepted{0};
+  auto user = [&](std::uint64_t seed) {
+    std::mt19937_64 dice{seed};
+    std::vector<std::shared_ptr<remote_state>> values;
+    for (int i = 0; i < 3000; ++i) {
+      closure c = make_closure();
+      c.options.priority = static_cast<int>(dice() % 7) - 3;
+      if (dice() % 4 == 0)
+        c.options.worker = static_cast<std::uint32_t>(dice() % worker_count);
+      if (!values.empty() && dice() % 8 == 0)
+        c.inputs.push_back(values.back());
+      auto got = queue.put(std::move(c), never);
+      raised += !got;
+      accepted += static_cast<bool>(got);
+      if (got)
+        values.push_back(*got);
+      if (dice() % 50 == 0)
+        raised += !queue.wait(never);
+      if (dice() % 50 == 0)
+        raised += !queue.done();
+    }
+    for (const auto& value : values)
+      coordinator.board().wait(*value, never);
+  };
+  std::thread a{user, 1};
+  std::thread b{user, 2};
+  std::thread c{user, 3};
+  a.join();
+  b.join();
+  c.join();
+  while (!queue.wait(never)) // at most one is left
+    ++raised;
+  const auto counts = queue.counts();
+  CHECK(counts.scheduled == accepted);
+  CHECK(counts.scheduled == counts.finished + counts.failed + counts.cancelled);
+  CHECK(raised > 0);
+  CHECK(raised <= counts.failed);
+  CHECK(queue.error_count() == counts.failed);
+  CHECK(queue.levels().queued == 0);
+  CHECK(queue.unsettled().empty());
+}
