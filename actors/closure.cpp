@@ -1,6 +1,19 @@
 #include <troupe/actors/closure.hpp>
 
+#include <cereal/types/string.hpp>
+
 namespace troupe {
+
+payload bind_inputs(const closure& c) {
+  plain_writer out;
+  out.out.tensors = c.arguments->tensors;
+  out(static_cast<std::uint8_t>(c.inputs.size()), c.arguments->bytes);
+  for (const auto& input : c.inputs) {
+    out(input->value.bytes, static_cast<std::uint32_t>(out.out.tensors.size()));
+    out.out.tensors.insert(out.out.tensors.end(), input->value.tensors.begin(), input->value.tensors.end());
+  }
+  return std::move(out.out);
+}
 
 completion_board::completion_board(const environment& env) : changed_{env.waits.make_point()} {}
 

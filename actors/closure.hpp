@@ -68,11 +68,18 @@ struct closure {
   std::shared_ptr<remote_state> result{};
   /// Values that must have arrived before it is dispatched.
   std::vector<std::shared_ptr<remote_state>> inputs{};
+  /// What must live until it ends: leases of the per-worker resources that it takes.
+  std::vector<std::shared_ptr<const void>> keeps{};
   attempt_no attempt{};        ///< of the current or last dispatch; 0: never dispatched
   std::uint32_t strikes = 0;   ///< workers that died while it was running there
   std::vector<task_id> took{}; ///< those workers
 };
 
 using closure_ptr = std::shared_ptr<closure>;
+
+/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: number of inputs (u8), the
+/// closure's own bytes, then of each input its bytes and where its tensors begin. Without inputs `arguments` stands for
+/// itself (its first byte is the number 0).
+payload bind_inputs(const closure& c);
 
 } // namespace troupe

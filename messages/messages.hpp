@@ -68,10 +68,16 @@ struct hello {
   std::uint64_t nonce = 0;
   std::uint64_t functions_hash = 0;
   std::vector<function_line> functions{}; ///< empty when it would be too long for a message
-  std::string data_address{};
+  std::string data_address{};    ///< where its data plane listens; empty when it has none
+  std::string control_address{}; ///< where its actor is published; empty within one process
   std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty without one
-  TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address, token_mac)
+  TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address, control_address, token_mac)
 };
+
+/// What `token_mac` covers.
+inline std::string hello_text(const hello& x) {
+  return x.cluster + "\n" + to_string(x.task) + "\n" + std::to_string(x.nonce) + "\n" + x.data_address;
+}
 
 /// `why.code` none: admitted as `inc`.
 struct hello_answer {

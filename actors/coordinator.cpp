@@ -1,0 +1,345 @@
+#include <troupe/actors/coordinator.hpp>
+
+#include <algorithm>
+
+namespace troupe {
+
+namespace {
+
+failure answer_failure(const std::string& text, std::uint32_t server) {
+  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
+  why.where.task = {.job = job_kind::ps, .index = server};
+  return why;
+}
+
+} // namespace
+
+coordinator_state::coordinator_state(interface::pointer self, const environment& env,
+                                     std::shared_ptr<coordinator_shared> shared, membership_actor membership,
+                                     coordinator_options options)
+  : self_{self}, env_{env}, shared_{std::move(shared)}, membership_{std::move(membership)},
+    options_{std::move(options)}, classifier_{options_.faults} {}
+
+coordinator_state::~coordinator_state() {
+  auto gone = [] { return make_failure(errc::unavailable, "the coordinator has ended"); };
+  shared_->started->set(gone());
+  if (cut_done_)
+    cut_done_->set(gone());
+  if (queue())
+    queue()->stop();
+}
+
+auto coordinator_state::make_behavior() -> interface::behavior_type {
+  return {
+    [this](member_joined& msg) { on_joined(msg); },
+    [this](member_lost& msg) { on_lost(msg); },
+    [this](lanes_seen& msg) { on_lanes(msg); },
+    [this](worker_report& msg) { on_report(msg); },
+    [this](closures_settled& msg) { on_settled(msg); },
+    [this](work_waiting&) { dispatch(); },
+    [this](cancel_requested&) { on_cancel(); },
+    [this](program_call& msg) {
+      if (msg.call.value)
+        msg.call.value->run(*this);
+    },
+    [this](tick& msg) { on_tick(msg); },
+  };
+}
+
+message_header coordinator_state::header_for(const incarnation& receiver) {
+  return {.term = term_,
+          .epoch = epoch_,
+          .from = {.job = job_kind::chief, .index = 0},
+          .sender = {},
+          .receiver = receiver,
+          .request = static_cast<request_no>(++next_request_)};
+}
+
+// --- members ----------------------------------------------------------------------------------------------------
+
+void coordinator_state::on_joined(member_joined& msg) {
+  epoch_ = std::max(epoch_, msg.current.epoch);
+  if (ending_)
+    return;
+  if (msg.who.task.job == job_kind::worker)
+    worker_joined(msg);
+  else if (msg.who.task.job == job_kind::ps)
+    server_joined(msg);
+}
+
+void coordinator_state::worker_joined(const member_joined& msg) {
+  auto index = msg.who.task.index;
+  if (links_.contains(index)) // the loss of its last incarnation is on its way here
+    worker_lost(index, {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
+  auto handle = caf::actor_cast<worker_actor>(msg.handle);
+  links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
+  core_.worker_up(index, msg.who.inc, options_.lanes);
+  admit_worker admit{.header = header_for(msg.who.inc), .data_address = options_.data_address};
+  for (const auto& [id, spec] : variables_)
+    admit.variables.push_back(spec);
+  for (const auto& [id, order] : resources_)
+    admit.resources.push_back(order);
+  tell(self_, handle, std::move(admit));
+  trace(env_, "coordinator.worker_joined", {{"worker", index}, {"incarnation", msg.who.inc.counter}});
+  if (queue())
+    queue()->set_live_workers(core_.live());
+  check_started();
+  dispatch();
+}
+
+void coordinator_state::server_joined(const member_joined& msg) {
+  auto index = msg.who.task.index;
+  servers_[index] = {.who = msg.who, .handle = caf::actor_cast<parameter_server_actor>(msg.handle)};
+  grant(index);
+}
+
+void coordinator_state::grant(std::uint32_t index) {
+  auto& s = servers_.at(index);
+  auto inc = s.who.inc;
+  ask(
+    self_, s.handle, request_timeout(), grant_term{.header = header_for(inc)},
+    [this, index, inc](term_answer& answer) { on_grant(index, inc, answer); },
+    [this, index](const std::string& why) {
+      trace(env_, "coordinator.grant_failed", {{"server", index}, {"why", why}});
+      if (servers_.contains(index) && !ending_) // silent: membership decides whether it is gone
+        grant(index);
+    });
+}
+
+void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer) {
+  auto at = servers_.find(index);
+  if (at == servers_.end() || at->second.who.inc != inc)
+    return;
+  if (answer.why.code == errc::superseded && !queue()) { // nothing is dispatched yet: take a higher term, from all again
+    term_ = next(answer.highest);
+    for (auto& [i, s] : servers_) {
+      s.ready = false;
+      grant(i);
+    }
+    return;
+  }
+  if (answer.why.code != errc::none) {
+    shared_->started->set(answer.why);
+    if (queue())
+      queue()->stop();
+    return;
+  }
+  at->second.ready = true;
+  trace(env_, "coordinator.term_granted", {{"server", index}, {"term", term_}});
+  check_started();
+}
+
+void coordinator_state::check_started() {
+  if (queue() || core_.live() == 0 || ending_)
+    return;
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    if (auto at = servers_.find(i); at == servers_.end() || !at->second.ready)
+      return;
+  auto handle = self_handle<coordinator_actor>(self_);
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(handle);
+  auto poke = [weak](auto msg) { // the queue must not keep the actor alive: they would hold each other
+    if (auto strong = weak.lock())
+      tell_from_outside(caf::actor_cast<coordinator_actor>(strong), std::move(msg));
+  };
+  auto limits = options_.queue;
+  limits.max_strikes = options_.max_strikes;
+  shared_->queue = std::make_unique<closure_queue>(
+    env_, shared_->board, term_, limits,
+    closure_queue_hooks{.on_work = [poke] { poke(work_waiting{}); },
+                        .on_cancel = [poke](std::uint64_t) { poke(cancel_requested{}); },
+                        .name_of =
+                          [](function_index f) {
+                            auto* entry = function_table::global().at(f);
+                            return entry ? entry->name : std::string{"?"};
+                          }});
+  shared_->queue->set_live_workers(core_.live());
+  shared_->started->set(term_);
+}
+
+void coordinator_state::on_lost(member_lost& msg) {
+  epoch_ = std::max(epoch_, msg.current.epoch);
+  if (!msg.clean)
+    ++shared_->fenced;
+  if (msg.who.task.job == job_kind::worker) {
+    if (core_.is_up(msg.who.task.index, msg.who.inc))
+      worker_lost(msg.who.task.index, msg);
+  } else if (msg.who.task.job == job_kind::ps) {
+    auto at = servers_.find(msg.who.task.index);
+    if (at != servers_.end() && at->second.who.inc == msg.who.inc)
+      server_lost(msg.who.task.index, msg);
+  }
+}
+
+void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
+  auto flights = core_.worker_down(index);
+  auto lanes = options_.lanes;
+  links_.erase(index);
+  trace(env_, "coordinator.worker_lost",
+        {{"worker", index}, {"flights", flights.size()}, {"reason", msg.reason}, {"clean", msg.clean ? 1 : 0}});
+  if (!queue())
+    return;
+  queue()->set_live_workers(core_.live());
+  std::size_t k = 0;
+  for (const auto& f : flights)
+    lost_flight(f, k++ < lanes && !msg.clean, {.job = job_kind::worker, .index = index});
+  if (!flights.empty())
+    mark(env_, "coordinator.worker_died_with_closures");
+  dispatch();
+  check_quiet();
+}
+
+void coordinator_state::lost_flight(const flight& what, bool was_running, const task_id& lost) {
+  auto& c = what.what;
+  if (cancelling_ && was_running) {
+    confirm_later({.what = c, .list_no = 0, .poison = false,
+                   .why = make_failure(errc::cancelled, "closure " + std::to_string(c->id.seq) + " was cancelled")});
+    return;
+  }
+  auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
+  if (was_running && limit > 0 && c->strikes + 1 >= limit) {
+    confirm_later({.what = c, .list_no = 0, .poison = true, .why = {}, .lost = lost});
+    return;
+  }
+  queue()->put_back(c, was_running ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
+                    lost);
+}
+
+void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
+  servers_.erase(index);
+  trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
+  bool held = std::any_of(variables_.begin(), variables_.end(), [&](const auto& v) {
+    return std::any_of(v.second.shards.begin(), v.second.shards.end(), [&](auto& s) { return s.server == index; });
+  });
+  if (held)
+    servers_lost_.insert(index);
+  confirm_settled();
+}
+
+void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
+  const auto& w = core_.workers().at(index);
+  tell(self_, membership_,
+       fence_member{.task = {.job = job_kind::worker, .index = index}, .inc = w.inc, .reason = reason});
+}
+
+void coordinator_state::on_lanes(lanes_seen& msg) {
+  if (auto at = links_.find(msg.task.index); at != links_.end() && core_.is_up(msg.task.index, msg.inc))
+    at->second.lanes = std::move(msg.lanes);
+}
+
+// --- program calls ----------------------------------------------------------------------------------------------
+
+void coordinator_state::create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done) {
+  std::map<std::uint32_t, std::vector<variable_spec>> by_server;
+  for (const auto& spec : specs)
+    for (const auto& shard : spec.shards)
+      if (auto& list = by_server[shard.server]; list.empty() || list.back().id != spec.id)
+        list.push_back(spec);
+  for (const auto& [index, list] : by_server)
+    if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready) {
+      done->set(answer_failure("it is not there", index));
+      return;
+    }
+  auto left = std::make_shared<std::size_t>(by_server.size());
+  auto all = std::make_shared<std::vector<variable_spec>>(std::move(specs));
+  for (auto& [index, list] : by_server) {
+    auto& s = servers_.at(index);
+    ask(
+      self_, s.handle, request_timeout(), create_shards{.header = header_for(s.who.inc), .variables = std::move(list)},
+      [this, left, all, done](done_answer& answer) {
+        if (answer.why.code != errc::none)
+          return done->set(answer.why);
+        if (--*left > 0)
+          return;
+        for (auto& spec : *all)
+          variables_[spec.id] = spec;
+        for (auto& [i, link] : links_)
+          tell(self_, link.handle,
+               add_variables{.header = header_for(core_.workers().at(i).inc), .variables = *all});
+        done->set(true);
+      },
+      [done, index = index](const std::string& why) { done->set(answer_failure(why, index)); });
+  }
+}
+
+void coordinator_state::drop_variable(variable_id id) {
+  variables_.erase(id);
+  for (auto& [index, s] : servers_)
+    ask(
+      self_, s.handle, request_timeout(), drop_shards{.header = header_for(s.who.inc), .variables = {id}},
+      [](done_answer&) {}, [](const std::string&) {});
+}
+
+void coordinator_state::make_resource(resource_order order) {
+  resources_[order.id] = order;
+  for (auto& [index, link] : links_)
+    tell(self_, link.handle, make_resources{.header = header_for(core_.workers().at(index).inc), .orders = {order}});
+}
+
+void coordinator_state::drop_resource(resource_id id) {
+  resources_.erase(id);
+  for (auto& [index, link] : links_)
+    tell(self_, link.handle, drop_resources{.header = header_for(core_.workers().at(index).inc), .ids = {id}});
+}
+
+void coordinator_state::statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done) {
+  auto lines = std::make_shared<std::map<std::uint32_t, server_report>>();
+  auto left = std::make_shared<std::size_t>(servers_.size());
+  auto finish = [lines, left, done] {
+    if (--*left > 0)
+      return;
+    std::vector<server_report> out;
+    for (auto& [index, line] : *lines)
+      out.push_back(line);
+    done->set(std::move(out));
+  };
+  if (servers_.empty())
+    return done->set(std::vector<server_report>{});
+  for (auto& [index, s] : servers_)
+    ask(
+      self_, s.handle, request_timeout(), query_server{.header = header_for(s.who.inc)},
+      [lines, finish, index = index](server_statistics& stats) mutable {
+        (*lines)[index] = {.server = index, .stats = stats};
+        finish();
+      },
+      [done, index = index](const std::string& why) { done->set(answer_failure(why, index)); });
+}
+
+void coordinator_state::worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done) {
+  constexpr std::uint64_t stuck_ms_min = 30'000;
+  std::vector<worker_report_line> out;
+  for (const auto& [index, w] : core_.workers()) {
+    worker_report_line line{.worker = index, .inc = w.inc, .in_flight = w.flights.size(), .lanes = links_[index].lanes};
+    for (const auto& lane : line.lanes)
+      for (const auto& f : w.flights)
+        if (f.what->id == lane.closure) {
+          auto median_ms = times_.median_ns(f.what->function) / 1'000'000;
+          line.stuck |= lane.silent_ms >= std::max(stuck_ms_min, 20 * median_ms);
+        }
+    out.push_back(std::move(line));
+  }
+  done->set(std::move(out));
+}
+
+void coordinator_state::server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done) {
+  std::map<std::uint32_t, member> out;
+  for (const auto& [index, s] : servers_)
+    out[index] = s.who;
+  done->set(std::move(out));
+}
+
+void coordinator_state::end_cluster_now() {
+  ending_ = true;
+  if (queue())
+    queue()->stop();
+  tell(self_, membership_, end_cluster{});
+  self_->quit();
+}
+
+coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,
+                                    std::shared_ptr<coordinator_shared> shared, membership_actor membership,
+                                    coordinator_options options) {
+  return spawn_state<coordinator_state>(system, std::cref(env), std::move(shared), std::move(membership),
+                                        std::move(options));
+}
+
+} // namespace troupe

@@ -1,0 +1,201 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/blob_table.hpp>
+#include <troupe/actors/closure_queue.hpp>
+#include <troupe/actors/dispatch_core.hpp>
+#include <troupe/actors/failure_classifier.hpp>
+#include <troupe/actors/function_times.hpp>
+#include <troupe/core/promise.hpp>
+#include <troupe/messages/interfaces.hpp>
+
+namespace troupe {
+
+struct coordinator_options {
+  std::uint32_t servers = 1;           ///< tasks ps:0 .. ps:N-1 that must be there
+  std::uint32_t lanes = 1;             ///< compute lanes of a worker
+  std::string data_address{};          ///< of the blobs; empty within one process
+  std::uint64_t request_ms = 5'000;    ///< any request to a server
+  std::uint64_t quiesce_ms_max = 30'000;
+  std::uint64_t cancel_grace_ms = 10'000;
+  std::uint64_t settle_every = 256;    ///< ends between two settle lists
+  std::uint64_t settle_ms = 50;        ///< the latest that ends wait for a settle list
+  std::uint64_t recall_ms = 2;         ///< a waiting closure may be asked back after that
+  std::uint32_t max_strikes = 5;
+  closure_queue_options queue{};
+  failure_classifier::options faults{};
+};
+
+/// What the coordinator actor shares with the program's threads. Made by the runtime, outlives the actor.
+struct coordinator_shared {
+  explicit coordinator_shared(const environment& e) : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
+  const environment& env;
+  completion_board board;
+  /// Set once a term is granted by all servers and a worker is there; the queue exists from then on.
+  std::shared_ptr<promise_slot<term_no>> started;
+  std::unique_ptr<closure_queue> queue{};
+  blob_table blobs{};
+  std::atomic<std::uint64_t> fenced{0}; ///< incarnations lost while the process may still have lived
+};
+
+/// Totals of a server, for the program.
+struct server_report {
+  std::uint32_t server = 0;
+  server_statistics stats{};
+};
+
+/// A worker as the coordinator sees it, for status and tests.
+struct worker_report_line {
+  std::uint32_t worker = 0;
+  incarnation inc{};
+  std::size_t in_flight = 0;
+  std::vector<lane_status> lanes{};
+  bool stuck = false; ///< a lane silent for longer than max(30 s, 20 x the function's median)
+};
+
+class coordinator_state;
+
+/// A blocking public call on its way to the actor.
+class coordinator_call {
+public:
+  virtual ~coordinator_call() = default;
+  virtual void run(coordinator_state& state) = 0;
+};
+
+/// Dispatches closures to workers and follows them to their end. Decisions are in `dispatch_core`, `closure_queue` and
+/// `failure_classifier`; this is the shell that turns messages into calls on them.
+class coordinator_state {
+public:
+  using interface = coordinator_actor;
+  static constexpr const char* name = "troupe.coordinator";
+
+  coordinator_state(interface::pointer self, const environment& env, std::shared_ptr<coordinator_shared> shared,
+                    membership_actor membership, coordinator_options options);
+  ~coordinator_state();
+  interface::behavior_type make_behavior();
+
+  // -- what program calls do; each answers through its promise, within `request_ms` where servers are asked --
+
+  /// Makes the variables on their servers, then tells the workers.
+  void create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done);
+  void drop_variable(variable_id id);
+  /// Has every worker, also one that joins later, build the resource.
+  void make_resource(resource_order order);
+  void drop_resource(resource_id id);
+  /// Quiesces, takes a cut on all servers, goes on. The running closures that didn't end in time are named.
+  void take_cut(std::shared_ptr<promise_slot<cut_id>> done);
+  void drop_cut(cut_id cut);
+  void statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done);
+  void worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done);
+  /// Ends every member, then itself and the membership.
+  void end_cluster_now();
+  /// Where the server of that index keeps its data plane; empty when it is not there.
+  void server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done);
+
+private:
+  enum timer : std::uint8_t { settle_timer = 1, quiesce_timer = 2, recall_timer = 3, work_timer = 4 };
+
+  struct server {
+    member who{};
+    parameter_server_actor handle{};
+    bool ready = false;
+    std::uint64_t settled_list = 0; ///< last list that it acknowledged
+  };
+  struct worker_link {
+    worker_actor handle{};
+    bool local = false;
+    std::vector<lane_status> lanes{};
+  };
+  /// An end that the user may hear of only when no server can apply anything of the closure any more (INV-X2).
+  struct unconfirmed {
+    closure_ptr what{};
+    std::uint64_t list_no = 0;
+    bool poison = false;
+    failure why{};
+    task_id lost{};
+  };
+
+  // messages, in interface order
+  void on_joined(member_joined& msg);
+  void on_lost(member_lost& msg);
+  void on_lanes(lanes_seen& msg);
+  void on_report(worker_report& msg);
+  void on_settled(closures_settled& msg);
+  void on_cancel();
+  void on_tick(tick& msg);
+
+  void worker_joined(const member_joined& msg);
+  void server_joined(const member_joined& msg);
+  void grant(std::uint32_t index);
+  void on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer);
+  void check_started();
+  void worker_lost(std::uint32_t index, const member_lost& msg);
+  void server_lost(std::uint32_t index, const member_lost& msg);
+  void give_up_worker(std::uint32_t index, const std::string& reason);
+
+  void dispatch();
+  void send_to(std::uint32_t index, std::vector<closure_ptr> batch);
+  closure_order order_of(const closure& what, bool local);
+  void end_attempt(std::uint32_t index, attempt_ended& end, std::vector<closure_end>& ends);
+  void fail_attempt(std::uint32_t index, const flight& what, failure why, std::vector<closure_end>& ends);
+  std::optional<payload> result_of(attempt_ended& end, failure& why);
+  void lost_flight(const flight& what, bool was_running, const task_id& lost);
+  void confirm_later(unconfirmed end);
+  void send_settle_list();
+  void confirm_settled();
+  void maybe_recall();
+  void check_quiet();
+
+  message_header header_for(const incarnation& receiver);
+  const server* server_of(const failure& why) const;
+  std::chrono::milliseconds request_timeout() const { return std::chrono::milliseconds{options_.request_ms}; }
+  closure_queue* queue() { return shared_->queue.get(); }
+
+  interface::pointer self_;
+  const environment& env_;
+  std::shared_ptr<coordinator_shared> shared_;
+  membership_actor membership_;
+  coordinator_options options_;
+
+  term_no term_{1};
+  epoch_no epoch_{};
+  std::uint64_t next_request_ = 0;
+  std::map<std::uint32_t, server> servers_{};
+  std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
+  std::map<std::uint32_t, worker_link> links_{};
+  std::map<variable_id, variable_spec> variables_{};
+  std::map<resource_id, resource_order> resources_{};
+  dispatch_core core_{};
+  function_times times_{};
+  failure_classifier classifier_{};
+  function_index last_function_{};
+  bool cancelling_ = false;
+  bool ending_ = false;
+
+  std::uint64_t ends_since_list_ = 0;
+  std::uint64_t list_no_ = 0;
+  bool settle_timer_set_ = false;
+  bool recall_timer_set_ = false;
+  std::vector<unconfirmed> unconfirmed_{};
+
+  bool quiescing_ = false;
+  bool cut_asked_ = false;
+  std::uint64_t quiesce_no_ = 0;
+  std::uint64_t next_cut_ = 0;
+  std::shared_ptr<promise_slot<cut_id>> cut_done_{};
+};
+
+coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,
+                                    std::shared_ptr<coordinator_shared> shared, membership_actor membership,
+                                    coordinator_options options);
+
+} // namespace troupe

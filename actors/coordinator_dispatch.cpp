@@ -1,0 +1,368 @@
+// The coordinator's way of a closure: out to a worker, its end, what the servers must hear of it, cuts.
+#include <algorithm>
+
+#include <troupe/actors/coordinator.hpp>
+
+namespace troupe {
+
+namespace {
+/// Of the 64 KiB of a message, for orders; the rest is header and a margin.
+constexpr std::size_t batch_bytes_max = message_bytes_max - 8 * 1024;
+} // namespace
+
+// --- out --------------------------------------------------------------------------------------------------------
+
+void coordinator_state::dispatch() {
+  if (!queue() || quiescing_ || ending_)
+    return;
+  bool more = true;
+  while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one fills everybody
+    more = false;
+    for (auto index : core_.by_load()) {
+      auto room = core_.room(index, last_function_, times_);
+      if (room == 0)
+        continue;
+      auto queued = queue()->levels().queued;
+      auto share = std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
+      auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
+      if (batch.empty())
+        continue;
+      more = batch.size() < room;
+      last_function_ = batch.back()->function;
+      send_to(index, std::move(batch));
+    }
+  }
+  maybe_recall();
+}
+
+void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> batch) {
+  auto& link = links_.at(index);
+  auto now = env_.clock.now();
+  run_closures msg{.header = header_for(core_.workers().at(index).inc), .orders = {}};
+  std::size_t bytes = 0;
+  for (auto& c : batch) {
+    auto order = order_of(*c, link.local);
+    core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now});
+    bytes += order.arguments.size() + 64;
+    if (bytes > batch_bytes_max && !msg.orders.empty()) {
+      auto header = header_for(core_.workers().at(index).inc);
+      tell(self_, link.handle, std::exchange(msg, run_closures{.header = header, .orders = {}}));
+      bytes = order.arguments.size() + 64;
+    }
+    msg.orders.push_back(std::move(order));
+  }
+  tell(self_, link.handle, std::move(msg));
+}
+
+closure_order coordinator_state::order_of(const closure& c, bool local) {
+  closure_order order{.id = c.id,
+                      .attempt = c.attempt,
+                      .function = c.function,
+                      .wants_result = c.result.use_count() > 1,
+                      .deadline_ms = static_cast<std::uint64_t>(to_ms(c.options.deadline))};
+  payload bound;
+  const payload* arguments = c.arguments.get();
+  if (!c.inputs.empty()) { // remote values that have arrived stand behind the closure's own arguments, one by one
+    bound = bind_inputs(c);
+    arguments = &bound;
+  }
+  if (local) {
+    order.handed.value = c.inputs.empty() ? c.arguments : std::make_shared<const payload>(std::move(bound));
+    return order;
+  }
+  auto flat = flatten(*arguments);
+  if (flat.size() <= inline_bytes_max) {
+    order.arguments = std::move(flat);
+    return order;
+  }
+  order.blob_bytes = flat.size();
+  blob_key key{.closure = c.id, .attempt = {}, .role = blob_role::argument};
+  if (auto ok = shared_->blobs.put(key, std::move(flat)); !ok)
+    trace(env_, "coordinator.blob_refused", {{"closure", c.id.seq}, {"why", ok.error().text}}); // the worker will say so
+  return order;
+}
+
+void coordinator_state::maybe_recall() {
+  if (!queue() || core_.live() < 2 || core_.in_flight() == 0)
+    return;
+  if (queue()->levels().queued > 0)
+    return;
+  auto wait = std::chrono::milliseconds{options_.recall_ms};
+  if (auto plan = core_.plan_recall(env_.clock.now(), wait)) {
+    core_.recall_sent(plan->worker, plan->count);
+    mark(env_, "coordinator.recalled");
+    tell(self_, links_.at(plan->worker).handle,
+         recall_closures{.header = header_for(core_.workers().at(plan->worker).inc), .count = plan->count});
+  }
+  if (!recall_timer_set_) {
+    recall_timer_set_ = true;
+    tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.recall_ms * 5},
+               tick{.what = recall_timer});
+  }
+}
+
+// --- back -------------------------------------------------------------------------------------------------------
+
+void coordinator_state::on_report(worker_report& msg) {
+  auto index = msg.header.from.index;
+  if (msg.header.from.job != job_kind::worker || !core_.is_up(index, msg.header.sender) || !queue()) {
+    mark(env_, "coordinator.stale_sender_refused");
+    return;
+  }
+  std::vector<closure_end> ends;
+  ends.reserve(msg.ended.size());
+  bool given_up = false;
+  for (auto& end : msg.ended) {
+    given_up |= end.outcome == attempt_outcome::given_up;
+    end_attempt(index, end, ends);
+  }
+  queue()->mark_ended(ends);
+  shared_->board.publish();
+  for (auto& made : msg.resources)
+    if (made.why.code != errc::none)
+      trace(env_, "coordinator.resource_failed", {{"worker", index}, {"resource", made.id}, {"why", made.why.text}});
+  ends_since_list_ += msg.ended.size();
+  if (ends_since_list_ >= options_.settle_every)
+    send_settle_list();
+  else if (ends_since_list_ > 0 && !settle_timer_set_) {
+    settle_timer_set_ = true;
+    tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.settle_ms},
+               tick{.what = settle_timer});
+  }
+  if (given_up && !links_.at(index).local)
+    give_up_worker(index, "a step hung past its limit");
+  check_quiet();
+  dispatch();
+}
+
+void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end, std::vector<closure_end>& ends) {
+  if (end.outcome == attempt_outcome::recalled)
+    core_.recall_answered(index, 1);
+  if (end.id.seq == 0) // "nothing left to give back"
+    return;
+  auto flew = core_.ended(index, end.id, end.attempt);
+  if (!flew)
+    return;
+  auto& c = flew->what;
+  switch (end.outcome) {
+    case attempt_outcome::finished: {
+      failure why;
+      auto value = result_of(end, why);
+      if (!value)
+        return fail_attempt(index, *flew, std::move(why), ends);
+      times_.add(c->function, end.run_ns);
+      shared_->blobs.drop(c->id);
+      ends.push_back({.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
+      return;
+    }
+    case attempt_outcome::failed: return fail_attempt(index, *flew, std::move(end.why), ends);
+    case attempt_outcome::recalled: return queue()->put_back(c, put_back_reason::recalled);
+    case attempt_outcome::given_up:
+      mark(env_, "coordinator.hung_step_given_up");
+      return lost_flight(*flew, true, {.job = job_kind::worker, .index = index});
+  }
+}
+
+std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure& why) {
+  if (end.handed.value)
+    return std::move(*end.handed.value);
+  if (end.blob_bytes == 0 && end.result.empty())
+    return payload{};
+  std::shared_ptr<const std::string> blob;
+  if (end.blob_bytes != 0) {
+    blob = shared_->blobs.get({.closure = end.id, .attempt = end.attempt, .role = blob_role::result});
+    if (!blob) {
+      why = make_failure(errc::unavailable, "the result of closure " + std::to_string(end.id.seq) + " did not arrive");
+      return {};
+    }
+  }
+  auto value = unflatten(blob ? std::string_view{*blob} : std::string_view{end.result});
+  if (value)
+    return std::move(*value);
+  why = value.error();
+  return {};
+}
+
+void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, failure why,
+                                     std::vector<closure_end>& ends) {
+  task_id worker{.job = job_kind::worker, .index = index};
+  bool server_lost = why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
+  trace(env_, "coordinator.attempt_failed",
+        {{"closure", flew.what->id.seq}, {"worker", index}, {"code", to_string(why.code)}, {"why", why.text}});
+  switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
+    case verdict::put_back: return queue()->put_back(flew.what, put_back_reason::transient);
+    case verdict::worker_lost:
+      queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
+      return give_up_worker(index, to_string(why));
+    case verdict::cancelled:
+      ends.push_back({.which = flew.what, .status = remote_status::cancelled, .value = {}, .why = std::move(why)});
+      return;
+    case verdict::fatal:
+      shared_->blobs.drop(flew.what->id);
+      ends.push_back({.which = flew.what, .status = remote_status::failed, .value = {}, .why = std::move(why)});
+      return;
+  }
+}
+
+void coordinator_state::on_cancel() {
+  if (!queue())
+    return;
+  cancelling_ = queue()->levels().in_flight > 0;
+  for (const auto& [index, w] : core_.workers()) {
+    if (w.flights.empty())
+      continue;
+    cancel_closures msg{.header = header_for(w.inc), .ids = {}, .grace_ms = options_.cancel_grace_ms};
+    for (const auto& f : w.flights)
+      msg.ids.push_back(f.what->id);
+    tell(self_, links_.at(index).handle, std::move(msg));
+  }
+  check_quiet();
+}
+
+// --- settling ---------------------------------------------------------------------------------------------------
+
+void coordinator_state::confirm_later(unconfirmed end) {
+  unconfirmed_.push_back(std::move(end));
+  send_settle_list();
+}
+
+void coordinator_state::send_settle_list() {
+  ends_since_list_ = 0;
+  auto list = queue()->settled();
+  for (auto& u : unconfirmed_) // still in flight for the queue, at their end for the servers
+    std::erase(list.open, u.what->id.seq);
+  ++list_no_;
+  for (auto& u : unconfirmed_)
+    if (u.list_no == 0)
+      u.list_no = list_no_;
+  for (auto& [index, s] : servers_)
+    tell(self_, s.handle,
+         settle_closures{.header = header_for(s.who.inc), .list_no = list_no_, .highest = list.highest,
+                         .unsettled = list.open});
+  confirm_settled();
+}
+
+void coordinator_state::on_settled(closures_settled& msg) {
+  auto at = servers_.find(msg.header.from.index);
+  if (at == servers_.end() || at->second.who.inc != msg.header.sender)
+    return;
+  at->second.settled_list = std::max(at->second.settled_list, msg.list_no);
+  confirm_settled();
+}
+
+void coordinator_state::confirm_settled() {
+  if (unconfirmed_.empty())
+    return;
+  std::uint64_t acknowledged = list_no_;
+  for (const auto& [index, s] : servers_)
+    acknowledged = std::min(acknowledged, s.settled_list);
+  auto pending = std::exchange(unconfirmed_, {});
+  for (auto& u : pending) {
+    if (u.list_no == 0 || u.list_no > acknowledged) {
+      unconfirmed_.push_back(std::move(u));
+      continue;
+    }
+    if (u.poison) {
+      mark(env_, "coordinator.poison_isolated");
+      queue()->put_back(u.what, put_back_reason::worker_lost_running, u.lost);
+    } else {
+      queue()->mark_cancelled(u.what, u.why);
+    }
+  }
+  shared_->board.publish();
+  check_quiet();
+}
+
+// --- cuts -------------------------------------------------------------------------------------------------------
+
+void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
+  if (cut_done_)
+    return done->set(make_failure(errc::wrong_state, "save: another save is still taking its cut"));
+  if (!queue())
+    return done->set(make_failure(errc::wrong_state, "save: the coordinator has not started"));
+  cut_done_ = std::move(done);
+  quiescing_ = true;
+  cut_asked_ = false;
+  tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.quiesce_ms_max},
+             tick{.what = quiesce_timer, .number = ++quiesce_no_});
+  for (const auto& [index, w] : core_.workers())
+    if (w.flights.size() > w.lanes) {
+      auto count = static_cast<std::uint32_t>(w.flights.size() - w.lanes);
+      core_.recall_sent(index, count);
+      tell(self_, links_.at(index).handle, recall_closures{.header = header_for(w.inc), .count = count});
+    }
+  check_quiet();
+}
+
+/// Called whenever something ended: goes on with a cut once nothing runs, and notices the end of a cancel.
+void coordinator_state::check_quiet() {
+  if (!queue())
+    return;
+  if (cancelling_ && core_.in_flight() == 0 && unconfirmed_.empty())
+    cancelling_ = false;
+  if (!quiescing_ || cut_asked_ || core_.in_flight() > 0 || !unconfirmed_.empty())
+    return;
+  cut_asked_ = true;
+  auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
+  auto left = std::make_shared<std::size_t>(servers_.size());
+  auto finish = [this, cut](std::optional<failure> why) {
+    if (!cut_done_)
+      return;
+    auto done = std::exchange(cut_done_, {});
+    quiescing_ = false;
+    if (why)
+      done->set(std::move(*why));
+    else
+      done->set(cut);
+    dispatch();
+  };
+  for (auto& [index, s] : servers_)
+    ask(
+      self_, s.handle, request_timeout(), troupe::take_cut{.header = header_for(s.who.inc), .cut = cut},
+      [left, finish](done_answer& answer) {
+        if (answer.why.code != errc::none)
+          finish(answer.why);
+        else if (--*left == 0)
+          finish({});
+      },
+      [finish, index = index](const std::string& why) {
+        finish(make_failure(errc::unavailable, "save: ps:" + std::to_string(index) + " does not answer: " + why));
+      });
+}
+
+void coordinator_state::drop_cut(cut_id cut) {
+  for (auto& [index, s] : servers_)
+    ask(
+      self_, s.handle, request_timeout(), troupe::drop_cut{.header = header_for(s.who.inc), .cut = cut},
+      [](done_answer&) {}, [](const std::string&) {});
+}
+
+void coordinator_state::on_tick(tick& msg) {
+  switch (msg.what) {
+    case settle_timer:
+      settle_timer_set_ = false;
+      if (queue() && ends_since_list_ > 0)
+        send_settle_list();
+      break;
+    case recall_timer:
+      recall_timer_set_ = false;
+      maybe_recall();
+      break;
+    case quiesce_timer:
+      if (msg.number == quiesce_no_ && quiescing_ && !cut_asked_) {
+        std::string who;
+        for (const auto& [index, w] : core_.workers())
+          for (const auto& f : w.flights)
+            who += (who.empty() ? "" : ", ") + std::to_string(f.what->id.seq) + " on worker:" + std::to_string(index);
+        quiescing_ = false;
+        std::exchange(cut_done_, {})
+          ->set(make_failure(errc::deadline, "save: still running after " + std::to_string(options_.quiesce_ms_max)
+                                               + " ms: closures " + who));
+        dispatch();
+      }
+      break;
+    default: break;
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <troupe/actors/worker_lanes.hpp>
+
+/// What stands behind a running step. Private to worker_lanes.
+namespace troupe {
+
+/// One incarnation's knowledge: how to reach others, variables, resources.
+struct worker_lanes::life {
+  struct built {
+    resource made{};
+    failure why{};
+  };
+  origin self{};
+  term_no term{};
+  worker_routes routes{};
+  std::atomic<bool> dead{false};
+  std::mutex mutex{}; // of what follows
+  std::map<variable_id, std::shared_ptr<const variable_spec>> variables{};
+  std::map<resource_id, built> resources{};
+
+  std::shared_ptr<const variable_spec> find(variable_id id) {
+    std::lock_guard lock{mutex};
+    auto at = variables.find(id);
+    return at == variables.end() ? nullptr : at->second;
+  }
+  failure failure_here(errc code, std::string text) const {
+    auto why = make_failure(code, std::move(text));
+    why.where = self;
+    return why;
+  }
+};
+
+struct worker_lanes::running_step {
+  running_step(const environment& env, const job& what, parameter_client* through)
+    : of{what.of}, closure{what.order.id}, attempt{what.order.attempt}, client{through}, started{env.clock.now()},
+      entered_ns{started.time_since_epoch().count()} {
+    if (what.order.deadline_ms > 0)
+      give_up_at = after(started, std::chrono::milliseconds{what.order.deadline_ms});
+  }
+  time_point last_entry() const { return time_point{duration{entered_ns.load(std::memory_order_relaxed)}}; }
+  bool interrupted() const { return cancelled || of->dead; }
+  /// @pre the owner's lock is held, so that the client is there.
+  void interrupt() {
+    cancelled = true;
+    if (client)
+      client->wake();
+  }
+
+  const std::shared_ptr<life> of;
+  const closure_id closure;
+  const attempt_no attempt;
+  parameter_client* client; ///< under the owner's lock; null once the step ended
+  const time_point started;
+  time_point give_up_at = never;         ///< under the owner's lock
+  std::atomic<std::int64_t> entered_ns;  ///< when the step last called Troupe
+  std::atomic<bool> cancelled{false};
+  std::atomic<bool> abandoned{false};
+};
+
+/// The `step_host` of one run.
+class lane_step final : public step_host {
+public:
+  lane_step(const environment& env, const task_id& task, parameter_client& client, worker_lanes::running_step& step,
+            worker_lanes::life& of)
+    : env_{env}, task_{task}, client_{client}, step_{step}, life_{of} {}
+
+  /// Runs `body` with this host as the lane's step.
+  template <class F>
+  payload run(F body) {
+    auto& context = current_context();
+    struct restore {
+      execution_context& at;
+      execution_context before;
+      ~restore() { at = before; }
+    } back{context, context};
+    context = {.strategy = nullptr, .step = static_cast<step_host*>(this)};
+    return body();
+  }
+
+  const environment& env() const override { return env_; }
+  task_id task() const override { return task_; }
+  closure_id closure() const override { return step_.closure; }
+  attempt_no attempt() const override { return step_.attempt; }
+  bool cancelled() override {
+    touch();
+    return step_.interrupted();
+  }
+  std::shared_ptr<const variable_spec> describe(variable_id variable) override {
+    enter();
+    auto spec = life_.find(variable);
+    if (!spec)
+      throw_failure(life_.failure_here(errc::unknown_variable,
+                                       "variable " + std::to_string(value_of(variable)) + " does not exist"));
+    return spec;
+  }
+  std::vector<variable_value> read(std::span<const variable_id> variables) override {
+    enter();
+    return client_.read(variables).value_or_throw();
+  }
+  tensor gather(variable_id variable, const tensor& indices) override {
+    enter();
+    return client_.gather(variable, indices).value_or_throw();
+  }
+  void mutate(std::span<const mutation> ops) override {
+    enter();
+    client_.mutate(ops).value_or_throw();
+  }
+  resource& resource_of(resource_id id) override {
+    enter();
+    std::lock_guard lock{life_.mutex};
+    auto at = life_.resources.find(id);
+    if (at == life_.resources.end())
+      throw_failure(life_.failure_here(errc::input_failed, "resource " + std::to_string(value_of(id))
+                                                             + " is not on " + to_string(task_)));
+    if (at->second.why.code != errc::none) {
+      auto why = at->second.why; // the innermost text stands alone, never wrapped twice
+      why.code = errc::input_failed;
+      throw_failure(std::move(why));
+    }
+    return at->second.made;
+  }
+  void compute(duration) override { enter(); }
+
+private:
+  void touch() { step_.entered_ns.store(env_.clock.now().time_since_epoch().count(), std::memory_order_relaxed); }
+  void enter() {
+    touch();
+    if (step_.interrupted() || step_.abandoned)
+      throw_failure(life_.failure_here(errc::cancelled, "closure " + std::to_string(step_.closure.seq)
+                                                          + " was cancelled"));
+  }
+  const environment& env_;
+  const task_id task_;
+  parameter_client& client_;
+  worker_lanes::running_step& step_;
+  worker_lanes::life& life_;
+};
+
+/// Runs user code: what it throws comes back as a failure. A simulator's forced unwind of the lane passes through.
+std::optional<failure> guarded(const environment& env, const std::function<void()>& body);
+
+} // namespace troupe

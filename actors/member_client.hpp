@@ -1,0 +1,313 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <caf/atom.hpp>
+
+#include <troupe/core/mac.hpp>
+#include <troupe/core/promise.hpp>
+#include <troupe/messages/interfaces.hpp>
+
+namespace troupe {
+
+/// How a worker or server finds its cluster.
+struct member_options {
+  task_id task{};
+  std::string cluster = "troupe";
+  std::string token{}; ///< shared secret; empty: none
+  /// Within one process: the membership itself. Else its address, dialled through `network`.
+  membership_actor membership{};
+  caf::actor network{};
+  std::string coordinator_host{};
+  std::uint16_t coordinator_port = 0;
+  /// Where its own actor is published, port 0 for the system's choice; empty within one process.
+  std::string listen_host{};
+  std::uint16_t listen_port = 0;
+  std::string data_address{};
+  std::uint64_t heartbeat_ms = 100;
+  std::uint64_t connect_ms = 2'000;
+  std::uint64_t hello_ms = 5'000;
+  std::uint64_t retry_ms_max = 500;
+  /// Without a coordinator for so long, the process ends.
+  std::uint64_t coordinator_lost_ms_max = 60'000;
+  /// Set when the member has ended, with the reason in a failure when it did not end by order.
+  std::shared_ptr<promise_slot<bool>> ended{};
+  /// Set with the first admission, or with the failure that makes trying again useless.
+  std::shared_ptr<promise_slot<incarnation>> admitted{};
+};
+
+/// A member's side of the membership: dials, says hello, beats, rejoins with a new nonce after a fence, and ends with its
+/// cluster. Part of a worker's or server's state; runs on its actor.
+template <class Interface>
+class member_client {
+public:
+  struct events {
+    std::function<void(const incarnation&, const view&)> on_admitted{};
+    std::function<void(const view&)> on_view{};
+    /// The incarnation is void: whatever it does must end.
+    std::function<void()> on_fenced{};
+    std::function<std::vector<lane_status>()> lanes{};
+  };
+  enum timer : std::uint8_t { beat_timer = 200, dial_timer = 201, end_timer = 202 };
+
+  member_client(typename Interface::pointer self, const environment& env, member_options options, events on)
+    : self_{self}, env_{env}, options_{std::move(options)}, on_{std::move(on)} {}
+
+  ~member_client() {
+    if (options_.ended)
+      options_.ended->set(true);
+    if (options_.admitted)
+      options_.admitted->set(make_failure(errc::unavailable, to_string(options_.task) + " ended before it joined"));
+  }
+
+  void start() {
+    lost_since_ = env_.clock.now();
+    if (options_.membership) {
+      membership_ = options_.membership;
+      self_->monitor(membership_);
+      say_hello();
+    } else {
+      publish();
+    }
+  }
+
+  const incarnation& inc() const { return inc_; }
+  bool is_member() const { return inc_.counter != 0; }
+  const view& current() const { return view_; }
+  const member_options& options() const { return options_; }
+  void learn_term(term_no term) { view_.term = std::max(view_.term, term); }
+
+  message_header header(const incarnation& receiver = {}) {
+    return {.term = view_.term,
+            .epoch = view_.epoch,
+            .from = options_.task,
+            .sender = inc_,
+            .receiver = receiver,
+            .request = static_cast<request_no>(++next_request_)};
+  }
+
+  /// False, and counted, for a message that is not for this incarnation or comes from an older term.
+  bool accepts(const message_header& h) {
+    if (h.receiver == inc_ && is_member() && h.term >= view_.term)
+      return true;
+    mark(env_, "member.stale_message_refused");
+    return false;
+  }
+
+  void on_view(view_changed& msg) {
+    if (!accepts(msg.header) || msg.current.epoch < view_.epoch)
+      return;
+    view_ = std::move(msg.current);
+    if (on_.on_view)
+      on_.on_view(view_);
+  }
+
+  void on_probe(probe_member& msg) {
+    if (accepts(msg.header))
+      beat();
+  }
+
+  void on_fenced(const fenced_notice& msg) {
+    if (msg.header.receiver != inc_ || !is_member())
+      return;
+    trace(env_, "member.fenced", {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
+    mark(env_, "member.fenced");
+    inc_ = {};
+    nonce_ = 0;
+    on_.on_fenced();
+    say_hello();
+  }
+
+  void on_end(const end_member& msg) {
+    if (accepts(msg.header))
+      end({});
+  }
+
+  /// Leaves on its own will.
+  void leave_now() {
+    if (is_member() && membership_)
+      tell(self_, membership_, leave{.header = header()});
+    end({});
+  }
+
+  bool on_tick(const tick& msg) {
+    switch (msg.what) {
+      case beat_timer:
+        beat_timer_set_ = false;
+        beat();
+        return true;
+      case dial_timer:
+        membership_ ? say_hello() : dial();
+        return true;
+      default: return false;
+    }
+  }
+
+  /// @returns true when it was the membership that went.
+  bool on_down(const caf::down_msg& msg) {
+    if (!membership_ || msg.source != membership_.address())
+      return false;
+    membership_ = nullptr;
+    if (ended_)
+      return true;
+    trace(env_, "member.coordinator_lost", {{"task", to_string(options_.task)}});
+    if (is_member()) {
+      inc_ = {};
+      on_.on_fenced();
+    }
+    nonce_ = 0;
+    view_ = {};
+    lost_since_ = env_.clock.now();
+    if (options_.membership) // within one process there is nobody else to find
+      end(make_failure(errc::unavailable, "the coordinator has ended"));
+    else
+      later(dial_timer, jitter(50));
+    return true;
+  }
+
+private:
+  void publish() {
+    if (options_.listen_host.empty())
+      return dial();
+    auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_handle<Interface>(self_));
+    self_->request(options_.network, std::chrono::milliseconds{options_.connect_ms}, caf::publish_atom::value,
+                   options_.listen_port, std::move(handle), std::set<std::string>{}, options_.listen_host, false)
+      .then(
+        [this](std::uint16_t port) {
+          control_address_ = options_.listen_host + ":" + std::to_string(port);
+          dial();
+        },
+        [this](caf::error&) {
+          end(make_failure(errc::address_in_use, to_string(options_.task) + ": cannot listen on "
+                                                   + options_.listen_host + ":"
+                                                   + std::to_string(options_.listen_port)));
+        });
+  }
+
+  void dial() {
+    if (give_up_if_late())
+      return;
+    self_->request(options_.network, std::chrono::milliseconds{options_.connect_ms}, caf::connect_atom::value,
+                   options_.coordinator_host, options_.coordinator_port)
+      .then(
+        [this](const caf::node_id&, caf::strong_actor_ptr& found, const std::set<std::string>&) {
+          if (!found)
+            return later(dial_timer, jitter(options_.retry_ms_max));
+          membership_ = caf::actor_cast<membership_actor>(found);
+          self_->monitor(membership_);
+          say_hello();
+        },
+        [this](caf::error&) { later(dial_timer, jitter(options_.retry_ms_max)); });
+  }
+
+  void say_hello() {
+    if (ended_ || give_up_if_late())
+      return;
+    if (nonce_ == 0)
+      nonce_ = env_.random.draw("member.nonce") | 1;
+    auto& table = function_table::global();
+    hello msg{.cluster = options_.cluster,
+              .task = options_.task,
+              .nonce = nonce_,
+              .functions_hash = table.hash(),
+              .functions = table.lines(),
+              .data_address = options_.data_address,
+              .control_address = control_address_};
+    std::size_t bytes = 0;
+    for (const auto& line : msg.functions)
+      bytes += line.name.size() + line.signature.size() + 8;
+    if (bytes > message_bytes_max - 4096)
+      msg.functions.clear();
+    if (!options_.token.empty())
+      msg.token_mac = message_code(options_.token, hello_text(msg));
+    ask(
+      self_, membership_, std::chrono::milliseconds{options_.hello_ms}, std::move(msg),
+      [this, nonce = nonce_](hello_answer& answer) { on_answer(nonce, answer); },
+      [this](const std::string&) {
+        if (!is_member())
+          later(dial_timer, jitter(options_.retry_ms_max));
+      });
+  }
+
+  void on_answer(std::uint64_t nonce, hello_answer& answer) {
+    if (nonce != nonce_ || ended_)
+      return;
+    if (answer.why.code == errc::try_again)
+      return later(dial_timer, jitter(options_.retry_ms_max));
+    if (answer.why.code != errc::none)
+      return end(std::move(answer.why));
+    if (answer.inc == inc_)
+      return;
+    inc_ = answer.inc;
+    view_ = std::move(answer.current);
+    trace(env_, "member.admitted", {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
+    on_.on_admitted(inc_, view_);
+    if (options_.admitted)
+      options_.admitted->set(inc_);
+    beat();
+  }
+
+  void beat() {
+    if (!is_member() || !membership_ || ended_)
+      return;
+    tell(self_, membership_,
+         heartbeat{.header = header(), .lanes = on_.lanes ? on_.lanes() : std::vector<lane_status>{}});
+    if (beat_timer_set_)
+      return;
+    beat_timer_set_ = true;
+    later(beat_timer, options_.heartbeat_ms);
+  }
+
+  bool give_up_if_late() {
+    if (env_.clock.now() - lost_since_ < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
+      return false;
+    end(make_failure(errc::unavailable, "no coordinator at " + options_.coordinator_host + ":"
+                                          + std::to_string(options_.coordinator_port) + " for "
+                                          + std::to_string(options_.coordinator_lost_ms_max) + " ms"));
+    return true;
+  }
+
+  void end(std::optional<failure> why) {
+    if (std::exchange(ended_, true))
+      return;
+    if (is_member())
+      on_.on_fenced();
+    inc_ = {};
+    if (why) {
+      trace(env_, "member.ended", {{"task", to_string(options_.task)}, {"why", why->text}});
+      if (options_.ended)
+        options_.ended->set(*why);
+      if (options_.admitted)
+        options_.admitted->set(std::move(*why));
+    }
+    self_->quit();
+  }
+
+  void later(std::uint8_t what, std::uint64_t ms) {
+    tell_after(self_, self_handle<Interface>(self_), std::chrono::milliseconds{ms}, tick{.what = what});
+  }
+  std::uint64_t jitter(std::uint64_t ms) { return ms / 2 + env_.random.draw("member.jitter") % (ms / 2 + 1); }
+
+  typename Interface::pointer self_;
+  const environment& env_;
+  member_options options_;
+  events on_;
+  membership_actor membership_{};
+  std::string control_address_{};
+  std::uint64_t nonce_ = 0;
+  incarnation inc_{};
+  view view_{};
+  std::uint64_t next_request_ = 0;
+  time_point lost_since_{};
+  bool beat_timer_set_ = false;
+  bool ended_ = false;
+};
+
+} // namespace troupe

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include <troupe/actors/member_client.hpp>
+#include <troupe/actors/shard_store.hpp>
+#include <troupe/messages/interfaces.hpp>
+
+namespace troupe {
+
+struct server_actor_options {
+  member_options member{};
+  /// The shards; shared with the server's lane, or with the lanes of the same process.
+  std::shared_ptr<shard_store> store{};
+  /// Told the incarnation once it is known, so that the data plane can refuse messages for an earlier one.
+  std::function<void(const incarnation&)> on_incarnation{};
+  /// A sender is fenced: its channels must go.
+  std::function<void(const task_id&, std::uint32_t counter)> on_fence{};
+};
+
+/// Owns the life of a server: joins, obeys the highest term, makes shards, settles ledgers, takes cuts. Pushes and pulls
+/// never pass its mailbox: lanes work on the store.
+class parameter_server_state {
+public:
+  using interface = parameter_server_actor;
+  static constexpr const char* name = "troupe.parameter_server";
+
+  parameter_server_state(interface::pointer self, const environment& env, server_actor_options options);
+  interface::behavior_type make_behavior();
+  void on_down(const caf::down_msg& msg) { member_.on_down(msg); }
+
+private:
+  term_answer on_grant(grant_term& msg);
+  done_answer on_create(create_shards& msg);
+  done_answer on_drop(drop_shards& msg);
+  void on_settle(settle_closures& msg);
+  done_answer on_take_cut(take_cut& msg);
+  done_answer on_drop_cut(drop_cut& msg);
+  server_statistics on_query(query_server& msg);
+  void learn_fences(const view& current);
+  failure at_home(failure why) const;
+  /// Empty when the sender is obeyed.
+  std::optional<failure> check(const message_header& header);
+
+  interface::pointer self_;
+  const environment& env_;
+  server_actor_options options_;
+  member_client<interface> member_;
+};
+
+parameter_server_actor spawn_parameter_server(caf::actor_system& system, const environment& env,
+                                              server_actor_options options);
+
+} // namespace troupe

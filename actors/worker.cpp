@@ -1,0 +1,149 @@
+#include <troupe/actors/worker.hpp>
+
+namespace troupe {
+
+namespace {
+constexpr int hung_step_exit_code = 75;
+constexpr std::uint64_t leave_ms = 1'000;
+/// Results in one report, so that it stays a small message.
+constexpr std::size_t report_bytes_max = message_bytes_max - 8 * 1024;
+} // namespace
+
+worker_state::worker_state(interface::pointer self, const environment& env, worker_actor_options options)
+  : self_{self}, env_{env}, options_{std::move(options)},
+    member_{self, env, options_.member,
+            {.on_admitted = [this](const incarnation&, const view& current) { keep_view(current); },
+             .on_view = [this](const view& current) { keep_view(current); },
+             .on_fenced = [this] { end_life(); },
+             .lanes = [this] { return lanes_->status(); }}} {
+  // the lanes must not keep the actor alive: they would hold each other
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
+  lanes_ = std::make_shared<worker_lanes>(env_, options_.lanes, [weak] {
+    if (auto strong = weak.lock())
+      tell_from_outside(caf::actor_cast<worker_actor>(strong), lane_progress{});
+  });
+  if (options_.lanes_out)
+    *options_.lanes_out = lanes_;
+}
+
+worker_state::~worker_state() {
+  lanes_->stop();
+}
+
+auto worker_state::make_behavior() -> interface::behavior_type {
+  member_.start();
+  tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{options_.check_ms},
+             tick{.what = check_timer});
+  return {
+    [this](view_changed& msg) { member_.on_view(msg); },
+    [this](probe_member& msg) { member_.on_probe(msg); },
+    [this](fenced_notice& msg) {
+      if (leaving_)
+        env_.lanes.leave_now(hung_step_exit_code);
+      member_.on_fenced(msg);
+    },
+    [this](end_member& msg) { member_.on_end(msg); },
+    [this](admit_worker& msg) { on_admit(msg); },
+    [this](run_closures& msg) { on_run(msg); },
+    [this](recall_closures& msg) { on_recall(msg); },
+    [this](cancel_closures& msg) { on_cancel(msg); },
+    [this](add_variables& msg) { on_variables(msg); },
+    [this](make_resources& msg) { on_make(msg); },
+    [this](drop_resources& msg) { on_drop(msg); },
+    [this](lane_progress&) { on_progress(); },
+    [this](tick& msg) { on_tick(msg); },
+  };
+}
+
+void worker_state::keep_view(const view& current) {
+  std::lock_guard lock{seen_->mutex};
+  seen_->current = current;
+}
+
+void worker_state::end_life() {
+  coordinator_ = nullptr;
+  lanes_->end_life();
+}
+
+void worker_state::on_admit(admit_worker& msg) {
+  if (msg.header.receiver != member_.inc() || msg.header.term < member_.current().term)
+    return;
+  member_.learn_term(msg.header.term);
+  coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
+  auto current = std::make_shared<const std::function<view()>>([seen = seen_] {
+    std::lock_guard lock{seen->mutex};
+    return seen->current;
+  });
+  origin self{.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
+  lanes_->begin_life(self, msg.header.term, options_.routes(current, msg.data_address));
+  lanes_->add_variables(msg.variables);
+  lanes_->make_resources(std::move(msg.resources));
+}
+
+void worker_state::on_run(run_closures& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->push(std::move(msg.orders));
+}
+
+void worker_state::on_recall(recall_closures& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->recall(msg.count);
+}
+
+void worker_state::on_cancel(cancel_closures& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->cancel(msg.ids, msg.grace_ms);
+}
+
+void worker_state::on_variables(add_variables& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->add_variables(msg.variables);
+}
+
+void worker_state::on_make(make_resources& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->make_resources(std::move(msg.orders));
+}
+
+void worker_state::on_drop(drop_resources& msg) {
+  if (member_.accepts(msg.header))
+    lanes_->drop_resources(msg.ids);
+}
+
+void worker_state::on_progress() {
+  auto out = lanes_->drain();
+  if (!coordinator_ || (out.ended.empty() && out.resources.empty()))
+    return;
+  worker_report report{.header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
+  std::size_t bytes = 0;
+  for (auto& end : out.ended) {
+    bytes += end.result.size() + end.why.text.size() + 96;
+    if (bytes > report_bytes_max && !report.ended.empty()) {
+      tell(self_, coordinator_, std::exchange(report, worker_report{.header = member_.header()}));
+      bytes = end.result.size() + end.why.text.size() + 96;
+    }
+    report.ended.push_back(std::move(end));
+  }
+  tell(self_, coordinator_, std::move(report));
+  mark(env_, "worker.result_sent");
+}
+
+void worker_state::on_tick(tick& msg) {
+  if (member_.on_tick(msg))
+    return;
+  if (msg.what == leave_timer)
+    env_.lanes.leave_now(hung_step_exit_code);
+  if (lanes_->give_up_hung() && options_.own_process && !leaving_) {
+    leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
+    tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
+               tick{.what = leave_timer});
+  }
+  tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{options_.check_ms},
+             tick{.what = check_timer});
+}
+
+worker_actor spawn_worker(caf::actor_system& system, const environment& env, worker_actor_options options) {
+  return spawn_state<worker_state>(system, std::cref(env), std::move(options));
+}
+
+} // namespace troupe

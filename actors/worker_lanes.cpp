@@ -1,0 +1,390 @@
+#include <troupe/actors/worker_lanes.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include <troupe/actors/detail/lane_step.hpp>
+
+namespace troupe {
+
+worker_lanes::worker_lanes(const environment& env, worker_lanes_options options, std::function<void()> progress)
+  : env_{env}, options_{options}, progress_{std::move(progress)}, work_{env.waits.make_point()} {}
+
+worker_lanes::~worker_lanes() {
+  TROUPE_ASSERT(lanes_.empty(), "lanes are joined before their owner goes");
+}
+
+// --- the worker actor -------------------------------------------------------------------------------------------
+
+void worker_lanes::begin_life(const origin& self, term_no term, worker_routes routes) {
+  end_life();
+  std::lock_guard lock{mutex_};
+  if (stopped_)
+    return;
+  life_ = std::make_shared<life>();
+  life_->self = self;
+  life_->term = term;
+  life_->routes = std::move(routes);
+  if (lanes_.empty()) {
+    lanes_.resize(options_.lanes);
+    for (std::size_t i = 0; i < lanes_.size(); ++i)
+      start_lane(i);
+  }
+}
+
+void worker_lanes::end_life() {
+  std::lock_guard lock{mutex_};
+  if (!life_)
+    return;
+  life_->dead = true;
+  life_ = nullptr;
+  jobs_.clear();
+  out_ = {};
+  for (auto& slot : lanes_)
+    if (slot.step)
+      slot.step->interrupt();
+}
+
+void worker_lanes::add_variables(const std::vector<variable_spec>& variables) {
+  std::lock_guard lock{mutex_};
+  if (!life_)
+    return;
+  std::lock_guard inner{life_->mutex};
+  for (const auto& spec : variables)
+    life_->variables[spec.id] = std::make_shared<const variable_spec>(spec);
+}
+
+void worker_lanes::make_resources(std::vector<resource_order> orders) {
+  std::lock_guard lock{mutex_};
+  if (!life_)
+    return;
+  // before every closure that waits, behind resources that were ordered earlier
+  auto at = std::find_if(jobs_.begin(), jobs_.end(), [](const job& j) { return !j.is_resource; });
+  for (auto& order : orders) {
+    at = jobs_.insert(at, {.of = life_, .order = {}, .make = std::move(order), .is_resource = true});
+    ++at;
+  }
+  work_->notify_all();
+}
+
+void worker_lanes::drop_resources(const std::vector<resource_id>& ids) {
+  std::lock_guard lock{mutex_};
+  if (!life_)
+    return;
+  std::lock_guard inner{life_->mutex};
+  for (auto id : ids)
+    life_->resources.erase(id);
+}
+
+void worker_lanes::push(std::vector<closure_order> orders) {
+  std::lock_guard lock{mutex_};
+  if (!life_)
+    return;
+  for (auto& order : orders)
+    jobs_.push_back({.of = life_, .order = std::move(order), .make = {}, .is_resource = false});
+  if (orders.size() > 1 && lanes_.size() > 1)
+    work_->notify_all();
+  else
+    work_->notify_one();
+}
+
+void worker_lanes::recall(std::uint32_t count) {
+  std::unique_lock lock{mutex_};
+  if (!life_)
+    return;
+  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  for (; count > 0 && !jobs_.empty() && !jobs_.back().is_resource; --count) {
+    auto& order = jobs_.back().order;
+    out_.ended.push_back({.id = order.id, .attempt = order.attempt, .outcome = attempt_outcome::recalled});
+    jobs_.pop_back();
+  }
+  for (; count > 0; --count)
+    out_.ended.push_back({.outcome = attempt_outcome::recalled});
+  lock.unlock();
+  if (was_empty)
+    progress_();
+}
+
+void worker_lanes::cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms) {
+  std::unique_lock lock{mutex_};
+  if (!life_)
+    return;
+  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  std::set<closure_id> wanted{ids.begin(), ids.end()};
+  std::erase_if(jobs_, [&](const job& j) {
+    if (j.is_resource || !wanted.contains(j.order.id))
+      return false;
+    out_.ended.push_back({.id = j.order.id,
+                          .attempt = j.order.attempt,
+                          .outcome = attempt_outcome::failed,
+                          .why = life_->failure_here(errc::cancelled, "cancelled before it started")});
+    return true;
+  });
+  auto until = after(env_.clock.now(), std::chrono::milliseconds{grace_ms});
+  for (auto& slot : lanes_)
+    if (slot.step && wanted.contains(slot.step->closure)) {
+      slot.step->give_up_at = std::min(slot.step->give_up_at, until);
+      slot.step->interrupt();
+    }
+  bool has_news = !out_.ended.empty();
+  lock.unlock();
+  if (was_empty && has_news)
+    progress_();
+}
+
+bool worker_lanes::give_up_hung() {
+  std::unique_lock lock{mutex_};
+  bool any = false;
+  auto now = env_.clock.now();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    auto& slot = lanes_[i];
+    if (!slot.step || now < slot.step->give_up_at)
+      continue;
+    any = true;
+    auto step = std::exchange(slot.step, nullptr);
+    step->abandoned = true;
+    step->interrupt();
+    if (!step->of->dead) {
+      mark(env_, "worker.hung_step_given_up");
+      out_.ended.push_back({.id = step->closure,
+                            .attempt = step->attempt,
+                            .outcome = attempt_outcome::given_up,
+                            .why = step->of->failure_here(errc::deadline, "the step hung past its limit")});
+    }
+    *slot.gone = true;
+    slot.thread->abandon();
+    abandoned_.push_back(std::move(slot.thread));
+    if (++lanes_lost_ > options_.lanes_lost_max) {
+      lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(i--));
+      trace(env_, "worker.lanes_exhausted", {{"task", to_string(options_.task)}, {"lost", lanes_lost_}});
+      continue;
+    }
+    start_lane(i);
+  }
+  lock.unlock();
+  if (any)
+    progress_();
+  return any;
+}
+
+worker_lanes::outbox worker_lanes::drain() {
+  std::lock_guard lock{mutex_};
+  return std::exchange(out_, {});
+}
+
+std::vector<lane_status> worker_lanes::status() const {
+  std::lock_guard lock{mutex_};
+  auto now = env_.clock.now();
+  std::vector<lane_status> out;
+  for (const auto& slot : lanes_) {
+    lane_status line;
+    if (slot.step) {
+      line.closure = slot.step->closure;
+      line.attempt = slot.step->attempt;
+      line.running_ms = static_cast<std::uint64_t>(to_ms(now - slot.step->started));
+      line.silent_ms = static_cast<std::uint64_t>(to_ms(now - slot.step->last_entry()));
+    }
+    out.push_back(line);
+  }
+  return out;
+}
+
+// --- the runtime ------------------------------------------------------------------------------------------------
+
+void worker_lanes::stop() {
+  end_life();
+  std::lock_guard lock{mutex_};
+  stopped_ = true;
+  work_->notify_all();
+}
+
+bool worker_lanes::join(time_point deadline) {
+  stop();
+  bool all = true;
+  auto lanes = [this] {
+    std::lock_guard lock{mutex_};
+    return std::exchange(lanes_, {});
+  }();
+  for (auto& slot : lanes) {
+    while (!slot.thread->ended() && env_.clock.now() < deadline)
+      env_.lanes.yield();
+    if (slot.thread->ended()) {
+      slot.thread->join();
+    } else {
+      all = false;
+      slot.thread->abandon();
+    }
+  }
+  return all && abandoned_.empty();
+}
+
+// --- the lanes --------------------------------------------------------------------------------------------------
+
+void worker_lanes::start_lane(std::size_t at) {
+  auto& slot = lanes_[at];
+  slot.number = next_lane_number_++;
+  slot.gone = std::make_shared<bool>(false);
+  slot.thread = env_.lanes.start("lane." + std::to_string(options_.task.index) + "." + std::to_string(slot.number),
+                                 [self = shared_from_this(), number = slot.number, gone = slot.gone] {
+                                   self->lane_body(number, gone);
+                                 });
+}
+
+void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone) {
+  std::shared_ptr<life> of;
+  std::unique_ptr<parameter_client> client;
+  std::shared_ptr<running_step> step; // the client's `interrupted` looks at it
+  std::unique_lock lock{mutex_};
+  while (!stopped_ && !*gone) {
+    if (jobs_.empty()) {
+      work_->wait_until(lock, never);
+      continue;
+    }
+    auto what = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (what.of != of) {
+      of = what.of;
+      client = make_client(of, number, step);
+    }
+    step = std::make_shared<running_step>(env_, what, client.get());
+    if (auto* slot = slot_of(number))
+      slot->step = what.is_resource ? nullptr : step;
+    lock.unlock();
+    if (what.is_resource)
+      build_resource(what, *client, *step);
+    else
+      report(*step, run_step(what, *client, *step));
+    lock.lock();
+    step->client = nullptr;
+    if (auto* slot = slot_of(number); slot && slot->step == step)
+      slot->step = nullptr;
+  }
+}
+
+worker_lanes::lane_slot* worker_lanes::slot_of(std::uint32_t number) {
+  auto at = std::find_if(lanes_.begin(), lanes_.end(), [&](const lane_slot& s) { return s.number == number; });
+  return at == lanes_.end() ? nullptr : &*at;
+}
+
+std::unique_ptr<parameter_client> worker_lanes::make_client(const std::shared_ptr<life>& of, std::uint32_t number,
+                                                            const std::shared_ptr<running_step>& step) {
+  return std::make_unique<parameter_client>(
+    env_, [of](variable_id id) { return of->find(id); },
+    [of](std::uint32_t server) { return of->routes.connect(server, of->self, of->term); },
+    parameter_client_options{.lane = options_.task.index + number,
+                             .interrupted = [&step] { return step && step->interrupted(); }});
+}
+
+result<payload> worker_lanes::arguments_of(const job& what) {
+  const auto& order = what.order;
+  if (order.handed.value)
+    return *order.handed.value; // copies handles of tensors, not their elements
+  if (order.blob_bytes == 0)
+    return unflatten(order.arguments);
+  if (!what.of->routes.get_blob)
+    return what.of->failure_here(errc::unavailable, "there is no way to the coordinator's blobs");
+  auto bytes = what.of->routes.get_blob({.closure = order.id, .attempt = {}, .role = blob_role::argument},
+                                        order.blob_bytes);
+  return bytes ? unflatten(*bytes) : result<payload>{bytes.error()};
+}
+
+attempt_ended worker_lanes::run_step(const job& what, parameter_client& client, running_step& step) {
+  const auto& order = what.order;
+  attempt_ended end{.id = order.id, .attempt = order.attempt};
+  auto fail = [&](failure why) {
+    if (why.where.inc.counter == 0) { // thrown by the user's own code: never a reason to give up a worker
+      if (why.retry != retry_class::no && why.code != errc::cancelled)
+        why = make_failure(errc::user_code, to_string(why));
+      why.where = what.of->self;
+    }
+    end.outcome = attempt_outcome::failed;
+    end.why = std::move(why);
+  };
+  trace(env_, "worker.closure_started",
+        {{"closure", order.id.seq}, {"attempt", order.attempt}, {"worker", options_.task.index}});
+  client.begin(order.id, order.attempt, what.of->self);
+  payload value;
+  std::optional<failure> why;
+  auto* entry = function_table::global().at(order.function);
+  auto arguments = arguments_of(what);
+  if (!arguments)
+    why = arguments.error();
+  else if (!entry || !entry->invoke)
+    why = what.of->failure_here(errc::not_registered,
+                                "function number " + std::to_string(value_of(order.function)) + " is not here");
+  else
+    why = guarded(env_, [&] {
+      lane_step host{env_, options_.task, client, step, *what.of};
+      value = host.run([&] { return entry->invoke(host, *arguments); });
+    });
+  if (auto ok = client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max})); !ok && !why)
+    why = ok.error();
+  end.run_ns = static_cast<std::uint64_t>((env_.clock.now() - step.started).count());
+  if (why)
+    fail(std::move(*why));
+  else if (auto ok = finish_result(what, std::move(value), end); !ok)
+    fail(ok.error());
+  return end;
+}
+
+result<void> worker_lanes::finish_result(const job& what, payload value, attempt_ended& end) {
+  if (!what.order.wants_result)
+    return {};
+  if (!what.of->routes.put_blob) {
+    end.handed.value = std::make_shared<payload>(std::move(value));
+    return {};
+  }
+  auto flat = flatten(value);
+  if (flat.size() <= inline_bytes_max) {
+    end.result = std::move(flat);
+    return {};
+  }
+  end.blob_bytes = flat.size();
+  return what.of->routes.put_blob({.closure = end.id, .attempt = end.attempt, .role = blob_role::result},
+                                  std::move(flat));
+}
+
+void worker_lanes::build_resource(const job& what, parameter_client& client, running_step& step) {
+  auto* entry = function_table::global().at(what.make.function);
+  resource made;
+  std::optional<failure> why;
+  auto arguments = what.make.arguments.empty() ? result<payload>{payload{}} : unflatten(what.make.arguments);
+  if (!arguments)
+    why = arguments.error();
+  else if (!entry || !entry->make)
+    why = what.of->failure_here(errc::not_registered, "resource function number "
+                                                        + std::to_string(value_of(what.make.function))
+                                                        + " is not here");
+  else
+    why = guarded(env_, [&] {
+      lane_step host{env_, options_.task, client, step, *what.of};
+      host.run([&] { made = entry->make(host, *arguments); return payload{}; });
+    });
+  if (why && why->where.inc.counter == 0)
+    why->where = what.of->self;
+  {
+    std::lock_guard lock{what.of->mutex};
+    what.of->resources[what.make.id] = {.made = std::move(made), .why = why.value_or(failure{})};
+  }
+  std::unique_lock lock{mutex_};
+  if (what.of->dead)
+    return;
+  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  out_.resources.push_back({.id = what.make.id, .why = why.value_or(failure{})});
+  lock.unlock();
+  if (was_empty)
+    progress_();
+}
+
+void worker_lanes::report(const running_step& step, attempt_ended end) {
+  std::unique_lock lock{mutex_};
+  if (step.of->dead || step.abandoned)
+    return;
+  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  out_.ended.push_back(std::move(end));
+  lock.unlock();
+  if (was_empty)
+    progress_();
+}
+
+} // namespace troupe

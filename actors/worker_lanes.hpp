@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/blob_table.hpp>
+#include <troupe/actors/parameter_client.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/core/lane_context.hpp>
+#include <troupe/core/step_host.hpp>
+#include <troupe/messages/messages.hpp>
+
+namespace troupe {
+
+struct worker_lanes_options {
+  task_id task{.job = job_kind::worker, .index = 0};
+  std::uint32_t lanes = 1;
+  std::uint32_t lanes_lost_max = 4;      ///< hung lanes that are replaced; one more and the worker is `unavailable`
+  std::uint64_t finish_ms_max = 30'000;  ///< for the acknowledgements of a closure's operations
+};
+
+/// What the worker needs of the outside during one life: how to reach servers and the coordinator's blobs.
+struct worker_routes {
+  /// A new link to the server of that index for a lane, under the life's incarnation.
+  std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self, term_no term)> connect{};
+  /// Reads an argument blob; null within one process.
+  std::function<result<std::string>(const blob_key& key, std::uint64_t size_bytes)> get_blob{};
+  /// Stores a result blob; null within one process.
+  std::function<result<void>(const blob_key& key, std::string bytes)> put_blob{};
+};
+
+/// The compute lanes of a worker and what their steps reach. Steps run one at a time a lane, in the order pushed.
+/// A *life* is the time under one incarnation: what an earlier life still runs is cancelled, and what it produces is
+/// thrown away. Shared between the worker actor, which calls everything here without waiting, and the lanes; the runtime
+/// joins them at the end. Thread-safe.
+class worker_lanes : public std::enable_shared_from_this<worker_lanes> {
+public:
+  /// `progress`: called on a lane when the outbox was empty and no longer is; must not wait.
+  worker_lanes(const environment& env, worker_lanes_options options, std::function<void()> progress);
+  ~worker_lanes();
+
+  // -- the worker actor --
+
+  /// Starts the lanes at the first call. Everything of the life before ends.
+  void begin_life(const origin& self, term_no term, worker_routes routes);
+  /// Drops what is queued, cancels what runs. Nothing of this life is reported any more.
+  void end_life();
+  void add_variables(const std::vector<variable_spec>& variables);
+  /// Built on the lane before any later closure.
+  void make_resources(std::vector<resource_order> orders);
+  void drop_resources(const std::vector<resource_id>& ids);
+  void push(std::vector<closure_order> orders);
+  /// Up to `count` that have not started, youngest first; they go to the outbox as recalled. At least one entry is
+  /// reported for each asked, so that the coordinator's count comes out even.
+  void recall(std::uint32_t count);
+  void cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms);
+  /// Gives up lanes whose step is past its deadline or a cancel's grace: reports them and replaces the lane. True when
+  /// one was given up.
+  bool give_up_hung();
+  struct outbox {
+    std::vector<attempt_ended> ended{};
+    std::vector<resource_made> resources{};
+  };
+  outbox drain();
+  std::vector<lane_status> status() const;
+
+  // -- the runtime --
+
+  /// No more work; running steps are cancelled.
+  void stop();
+  /// Waits for the lanes until `deadline`, then abandons those that still run. False when one was abandoned.
+  bool join(time_point deadline);
+
+private:
+  friend class lane_step;
+  struct running_step;
+  struct life;
+  struct job;
+  struct lane_slot {
+    std::unique_ptr<lane> thread{};
+    std::shared_ptr<running_step> step{}; ///< null: idle
+    std::shared_ptr<bool> gone{};         ///< set: this lane was given up and must leave
+    std::uint32_t number = 0;
+  };
+  struct job {
+    std::shared_ptr<life> of{};
+    closure_order order{};
+    resource_order make{};
+    bool is_resource = false;
+  };
+
+  void start_lane(std::size_t at);
+  void lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone);
+  lane_slot* slot_of(std::uint32_t number);
+  std::unique_ptr<parameter_client> make_client(const std::shared_ptr<life>& of, std::uint32_t number,
+                                                const std::shared_ptr<running_step>& step);
+  attempt_ended run_step(const job& what, parameter_client& client, running_step& step);
+  result<void> finish_result(const job& what, payload value, attempt_ended& end);
+  result<payload> arguments_of(const job& what);
+  void build_resource(const job& what, parameter_client& client, running_step& step);
+  void report(const running_step& step, attempt_ended end);
+
+  const environment& env_;
+  const worker_lanes_options options_;
+  const std::function<void()> progress_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<wait_point> work_;
+  std::deque<job> jobs_{};
+  std::vector<lane_slot> lanes_{};
+  std::vector<std::unique_ptr<lane>> abandoned_{};
+  std::uint32_t lanes_lost_ = 0;
+  std::uint32_t next_lane_number_ = 0;
+  std::shared_ptr<life> life_{};
+  outbox out_{};
+  bool stopped_ = false;
+};
+
+} // namespace troupe

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace troupe {
+
+struct remote_state;
+class cluster;
+class cluster_coordinator;
+class parameter_server_strategy;
+class runtime;
+class variable;
+class worker_context;
+template <class T>
+class per_worker;
+template <class T>
+class remote_value;
+
+} // namespace troupe
