@@ -10,6 +10,7 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe::kernels {
@@ -29,6 +30,11 @@ Eigen::Map<matrix<T>> view(std::span<T> x, std::size_t rows, std::size_t cols) {
   return {x.data(), static_cast<Eigen::Index>(rows), static_cast<Eigen::Index>(cols)};
 }
 
+// Products go in slices of this many inputs: the operands that Eigen packs then stay in the
+// second-level cache and, for layers of the usual sizes, on its stack allowance, so that no product
+// maps and unmaps fresh pages.
+constexpr Eigen::Index slice_len = 128;
+
 template <class Label>
 void expect_labels(const char* function, std::span<const Label> labels, std::size_t classes) {
   for (std::size_t i = 0; i < labels.size(); ++i)
@@ -47,9 +53,14 @@ void dense_forward(std::span<const std::type_identity_t<T>> x,
   detail::expect_size("dense_forward", "w.size()", w.size(), size.inputs * size.outputs);
   detail::expect_size("dense_forward", "bias.size()", bias.size(), size.outputs);
   detail::expect_size("dense_forward", "y.size()", y.size(), size.batch * size.outputs);
+  const auto in = view(x, size.batch, size.inputs);
+  const auto weights = view(w, size.inputs, size.outputs);
   auto out = view(y, size.batch, size.outputs);
-  out.noalias() = view(x, size.batch, size.inputs) * view(w, size.inputs, size.outputs);
-  out.rowwise() += view(bias, 1, size.outputs).row(0);
+  out.rowwise() = view(bias, 1, size.outputs).row(0);
+  for (Eigen::Index at = 0; at < in.cols(); at += slice_len) {
+    const Eigen::Index n = std::min(slice_len, in.cols() - at);
+    out.noalias() += in.middleCols(at, n) * weights.middleRows(at, n);
+  }
 }
 
 template <class T>
@@ -66,15 +77,24 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
   if (!dx.empty())
     detail::expect_size("dense_backward", "dx.size()", dx.size(), x.size());
   const auto change = view(dy, size.batch, size.outputs);
-  view(dw, size.inputs, size.outputs).noalias() =
-    view(x, size.batch, size.inputs).transpose() * change;
+  const auto in = view(x, size.batch, size.inputs);
+  auto weight_change = view(dw, size.inputs, size.outputs);
+  for (Eigen::Index at = 0; at < in.cols(); at += slice_len) {
+    const Eigen::Index n = std::min(slice_len, in.cols() - at);
+    weight_change.middleRows(at, n).noalias() = in.middleCols(at, n).transpose() * change;
+  }
   auto bias_change = view(db, 1, size.outputs);
   bias_change.setZero();
   for (Eigen::Index row = 0; row < change.rows(); ++row)
     bias_change.row(0) += change.row(row);
-  if (!dx.empty())
-    view(dx, size.batch, size.inputs).noalias() =
-      change * view(w, size.inputs, size.outputs).transpose();
+  if (dx.empty())
+    return;
+  const auto weights = view(w, size.inputs, size.outputs);
+  auto in_change = view(dx, size.batch, size.inputs);
+  for (Eigen::Index at = 0; at < weights.rows(); at += slice_len) {
+    const Eigen::Index n = std::min(slice_len, weights.rows() - at);
+    in_change.middleCols(at, n).noalias() = change * weights.middleRows(at, n).transpose();
+  }
 }
 
 template <class T>
