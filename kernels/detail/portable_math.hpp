@@ -21,9 +21,11 @@ inline double portable_log(double x) {
   }
   const double s = (m - 1.0) / (m + 1.0);
   const double s2 = s * s;
+  constexpr double terms[] = {1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
+                              1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
   double series = 0.0;
-  for (int k = 25; k >= 1; k -= 2)
-    series = series * s2 + 1.0 / k;
+  for (double term : terms)
+    series = series * s2 + term;
   return static_cast<double>(exponent) * 0.6931471805599453 + 2.0 * s * series;
 }
 
@@ -37,11 +39,16 @@ inline sine_cosine portable_sincos(double turns) {
   const int quarter = static_cast<int>(turns * 4.0 + 0.5);
   const double angle = (turns - quarter * 0.25) * 6.283185307179586; // in [-pi/4, pi/4]
   const double a2 = angle * angle;
+  // 1 / (k (k - 1)) for k = 17, 15, ..., 3 and k = 16, 14, ..., 2.
+  constexpr double sine_steps[] = {1.0 / 272, 1.0 / 210, 1.0 / 156, 1.0 / 110,
+                                   1.0 / 72,  1.0 / 42,  1.0 / 20,  1.0 / 6};
+  constexpr double cosine_steps[] = {1.0 / 240, 1.0 / 182, 1.0 / 132, 1.0 / 90,
+                                     1.0 / 56,  1.0 / 30,  1.0 / 12,  1.0 / 2};
   double sine = 1.0;
   double cosine = 1.0;
-  for (int k = 17; k >= 3; k -= 2) {
-    sine = 1.0 - sine * a2 / (k * (k - 1));
-    cosine = 1.0 - cosine * a2 / ((k - 1) * (k - 2));
+  for (int i = 0; i < 8; ++i) {
+    sine = 1.0 - sine * a2 * sine_steps[i];
+    cosine = 1.0 - cosine * a2 * cosine_steps[i];
   }
   sine *= angle;
   switch (quarter & 3) {

@@ -3,6 +3,7 @@
 #include <troupe/kernels/random_init.hpp>
 
 #include <troupe/kernels/detail/portable_math.hpp>
+#include <troupe/kernels/hash.hpp>
 
 #include <doctest/doctest.h>
 
@@ -216,6 +217,19 @@ TEST_CASE("random init: double holds the same values before rounding") {
     const auto high = whole<double>(of(which), {20, 3});
     for (std::size_t i = 0; i < low.size(); ++i)
       CHECK(low[i] == static_cast<float>(high[i]));
+  }
+}
+
+TEST_CASE("random init: values are pinned to the bit, for every compiler and machine") {
+  const std::uint64_t want[] = {0x94307e90dc49422a, 0x559ea1692bbdacd, 0x816d795b2b6ea26,
+                                0xdfd12f3e88436f1d, 0x8118d8dd1f1605c5};
+  for (std::size_t i = 0; i < 5; ++i) {
+    const auto low = whole<float>(of(random_kinds[i], -0.5, 0.25, 42), {1000, 3}, "layer/kernel");
+    const auto high = whole<double>(of(random_kinds[i], -0.5, 0.25, 42), {1000, 3}, "layer/kernel");
+    k::hasher bits;
+    bits.update(low.data(), low.size() * sizeof(float));
+    bits.update(high.data(), high.size() * sizeof(double));
+    CHECK(bits.digest() == want[i]);
   }
 }
 
