@@ -142,9 +142,9 @@ checkpoint_manifest decode_body(std::string_view body) {
   const auto variables = take_count(in, variable_bytes_min, "variables");
   for (std::size_t i = 0; i < variables; ++i)
     decode_variable(in, out, used_bytes);
+  // Pieces that lie on each other would multiply what is read.
   for (std::size_t f = 0; f < used_bytes.size(); ++f)
-    if (used_bytes[f]
-        > out.files[f].size_bytes) // pieces that lie on each other would multiply what is read
+    if (used_bytes[f] > out.files[f].size_bytes)
       throw bad_manifest{"pieces of file " + std::to_string(f) + " overlap"};
   const auto extras = take_count(in, extra_bytes_min, "extras");
   for (std::size_t i = 0; i < extras; ++i) {

@@ -6,142 +6,15 @@
 #include <string>
 #include <vector>
 
+#include <cstdlib>
+
+#include <troupe/core/production_ports.hpp>
+
 #include "../fake_storage.hpp"
+#include "checkpoint_model.hpp"
 
 using namespace troupe;
-using testing::choices;
-using testing::fake_storage;
-
-// Goal: a checkpoint is all or nothing and never lies. Method: saves of a small model on a disk
-// that forgets, with a crash or an error at every single operation, and reads of every possible
-// damage. A model is known by its stamp: every element follows from (stamp, variable, part, row,
-// column), so that a mix of two saves shows in any element.
-
-namespace {
-
-struct variable_plan {
-  const char* name;
-  shape_t shape;
-  std::vector<std::string> parts;
-};
-
-const std::vector<variable_plan>& plans() {
-  static const std::vector<variable_plan> all = {
-    {"dense/w", {7, 3}, {"value", "m", "v"}},
-    {"embedding", {13}, {"value", "accumulator"}},
-    {"bias", {}, {"value"}},
-    {"empty", {0, 4}, {"value"}},
-  };
-  return all;
-}
-
-tensor rows_of_model(int stamp, std::size_t variable, std::size_t part, std::int64_t begin,
-                     std::int64_t end) {
-  auto shape = plans()[variable].shape;
-  if (!shape.empty())
-    shape[0] = end - begin;
-  tensor out{dtype::f32, shape};
-  auto xs = out.mutable_as<float>();
-  const auto columns = shape.size() < 2 ? std::int64_t{1} : shape[1];
-  for (std::size_t i = 0; i < xs.size(); ++i)
-    xs[i] = static_cast<float>(stamp) * 10000.0f + static_cast<float>(variable * 3000 + part * 1000)
-            + static_cast<float>(begin * columns) + static_cast<float>(i);
-  return out;
-}
-
-/// Cuts `rows` into `shards` runs, the first ones a row longer where it does not divide.
-std::vector<std::pair<std::int64_t, std::int64_t>> split(std::int64_t rows, std::int64_t shards) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> out;
-  std::int64_t at = 0;
-  for (std::int64_t s = 0; s < shards; ++s) {
-    const auto count = rows / shards + (s < rows % shards ? 1 : 0);
-    out.emplace_back(at, at + count);
-    at += count;
-  }
-  return out;
-}
-
-std::int64_t rows_in(const shape_t& shape) { return shape.empty() ? 1 : shape[0]; }
-
-/// Shard by shard, all parts of each, as servers hand them in. Stops at the first failure.
-result<std::string> save_model(checkpoint_writer& writer, int stamp, std::int64_t shards) {
-  if (auto done = writer.begin(); !done)
-    return done.error();
-  for (std::size_t v = 0; v < plans().size(); ++v) {
-    const auto& plan = plans()[v];
-    for (const auto& [begin, end] : split(rows_in(plan.shape), plan.shape.empty() ? 1 : shards))
-      for (std::size_t p = 0; p < plan.parts.size(); ++p)
-        if (auto done = writer.add_slice(plan.name, dtype::f32, plan.shape, plan.parts[p], begin,
-                                         rows_of_model(stamp, v, p, begin, end));
-            !done)
-          return done.error();
-    if (auto done = writer.set_steps(plan.name, static_cast<std::uint64_t>(stamp) * 100 + v,
-                                     optimizer_kind::adam);
-        !done)
-      return done.error();
-  }
-  if (auto done = writer.set_extra("progress", "stamp " + std::to_string(stamp)); !done)
-    return done.error();
-  return writer.commit();
-}
-
-constexpr checkpoint_write_options small_files{.keep = 2,
-                                               .file_bytes_max = 128,
-                                               .piece_bytes_max = 40};
-
-result<std::string> save(storage_port& disk, int stamp, std::int64_t shards = 2,
-                         checkpoint_write_options options = small_files) {
-  checkpoint_writer writer{disk, "ckpts", options};
-  return save_model(writer, stamp, shards);
-}
-
-/// The stamp of a checkpoint whose every element is that stamp's; -1 and a failed check otherwise.
-int stamp_of(const checkpoint_reader& reader, std::int64_t shards = 3) {
-  auto progress = reader.extra("progress");
-  REQUIRE(progress);
-  const int stamp = std::stoi(progress->substr(6));
-  bool same = reader.variables().size() == plans().size();
-  for (std::size_t v = 0; v < plans().size() && same; ++v) {
-    const auto& plan = plans()[v];
-    const auto& variable = reader.variables()[v];
-    same = variable.name == plan.name && variable.shape == plan.shape
-           && variable.parts.size() == plan.parts.size()
-           && variable.optimizer == optimizer_kind::adam
-           && *reader.steps(plan.name) == static_cast<std::uint64_t>(stamp) * 100 + v;
-    for (std::size_t p = 0; p < plan.parts.size() && same; ++p)
-      for (const auto& [begin, end] : split(rows_in(plan.shape), plan.shape.empty() ? 1 : shards)) {
-        auto rows = reader.read(plan.name, plan.parts[p], begin, end);
-        same = same && rows && *rows == rows_of_model(stamp, v, p, begin, end);
-      }
-  }
-  CHECK(same);
-  return same ? stamp : -1;
-}
-
-int latest_stamp(storage_port& disk) {
-  auto reader = checkpoint_reader::open_latest(disk, "ckpts");
-  if (!reader) {
-    CHECK(reader.error().code == errc::not_found);
-    return 0;
-  }
-  return stamp_of(*reader);
-}
-
-/// Operations of one save on a disk that holds `before` saves.
-std::uint64_t operations_of_a_save(int before) {
-  fake_storage disk;
-  for (int i = 1; i <= before; ++i)
-    REQUIRE(save(disk, i));
-  disk.heal();
-  REQUIRE(save(disk, before + 1));
-  return disk.operations();
-}
-
-std::string path_in(const std::string& generation, const std::string& file) {
-  return "ckpts/" + generation + "/" + file;
-}
-
-} // namespace
+using namespace troupe::testing;
 
 TEST_CASE(
   "PS-Y1 checkpoint: four shards are one logical variable, and restore brings back what was "
@@ -313,37 +186,6 @@ TEST_CASE("checkpoint: a variable with a step count and no slices is refused") {
   CHECK(done.error().text.find("ghost") != std::string::npos);
 }
 
-TEST_CASE("checkpoint: a crash at every operation of a save leaves the old one or the new one") {
-  for (int before = 0; before <= 2; ++before) {
-    const auto operations = operations_of_a_save(before);
-    REQUIRE(operations > 20);
-    std::set<int> seen;
-    for (std::uint64_t at = 0; at <= operations; ++at)
-      for (std::uint64_t seed = 0; seed < 8; ++seed) {
-        fake_storage disk;
-        for (int i = 1; i <= before; ++i)
-          REQUIRE(save(disk, i));
-        disk.crash_at(at);
-        const auto done = save(disk, before + 1);
-        disk.crash(seed * 1000 + at);
-        CAPTURE(before);
-        CAPTURE(at);
-        CAPTURE(seed);
-        const int stamp = latest_stamp(disk);
-        seen.insert(stamp);
-        if (done)
-          CHECK(stamp == before + 1); // what commit said survives
-        else
-          CHECK((stamp == before || stamp == before + 1));
-        // And the next save goes well and cleans up after this one.
-        REQUIRE(save(disk, before + 2));
-        CHECK(latest_stamp(disk) == before + 2);
-        CHECK(disk.list("ckpts")->size() <= 2);
-      }
-    CHECK(seen == std::set<int>{before, before + 1}); // both outcomes were met
-  }
-}
-
 TEST_CASE(
   "checkpoint: an error at every operation of a save is told, or harms nothing, and the one before "
   "stays") {
@@ -380,27 +222,6 @@ TEST_CASE(
   CHECK(told > operations); // most operations of both rounds matter
 }
 
-TEST_CASE("checkpoint: failing to take old ones away is told beside, the checkpoint is good") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  bool noted = false;
-  for (std::uint64_t at = 0; at < operations_of_a_save(2); ++at) {
-    fake_storage copy;
-    REQUIRE(save(copy, 1));
-    REQUIRE(save(copy, 2));
-    copy.fail_at(at, errc::io_failed);
-    checkpoint_writer writer{copy, "ckpts", small_files};
-    if (save_model(writer, 3, 2) && writer.cleanup_failure()) {
-      noted = true;
-      CHECK(writer.cleanup_failure()->code == errc::io_failed);
-      copy.heal();
-      CHECK(latest_stamp(copy) == 3);
-    }
-  }
-  CHECK(noted);
-}
-
 TEST_CASE("checkpoint: retention keeps the last k and takes left-overs away, and nothing else") {
   for (std::uint32_t keep : {1u, 2u, 4u}) {
     fake_storage disk;
@@ -434,128 +255,6 @@ TEST_CASE("checkpoint: a writer that goes without commit leaves nothing behind")
   CHECK(disk.files() == before);
 }
 
-TEST_CASE("checkpoint: a flipped bit in any byte is refused by name and the one before is used") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  std::size_t files = 0;
-  for (const auto& path : disk.files()) {
-    if (path.find("ckpt-2/") == std::string::npos)
-      continue;
-    ++files;
-    const auto whole = disk.content(path);
-    for (std::size_t at = 0; at < whole.size(); ++at) {
-      auto bytes = whole;
-      bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
-      disk.set_content(path, bytes);
-      auto reader = checkpoint_reader::open_latest(disk, "ckpts");
-      REQUIRE(reader);
-      CHECK(reader->path() == "ckpts/ckpt-1");
-      REQUIRE(reader->refused().size() == 1);
-      CHECK(reader->refused()[0].path == "ckpts/ckpt-2");
-      CHECK(reader->refused()[0].why.code == errc::corrupt);
-      CHECK(reader->refused()[0].why.text.find(path) != std::string::npos);
-    }
-    disk.set_content(path, whole);
-    CHECK(latest_stamp(disk) == 2);
-  }
-  CHECK(files > 3);
-}
-
-TEST_CASE("checkpoint: without the check at the start, damaged rows are still never handed out") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  for (const auto& path : disk.files()) {
-    if (path.find("data-") == std::string::npos)
-      continue;
-    const auto whole = disk.content(path);
-    for (std::size_t at = 0; at < whole.size(); ++at) {
-      auto bytes = whole;
-      bytes[at] = static_cast<char>(bytes[at] ^ 0x10);
-      disk.set_content(path, bytes);
-      auto reader = checkpoint_reader::open_latest(disk, "ckpts", {.verify_data = false});
-      REQUIRE(reader);
-      int refused = 0;
-      for (std::size_t v = 0; v < plans().size(); ++v)
-        for (std::size_t p = 0; p < plans()[v].parts.size(); ++p)
-          for (std::int64_t row = 0; row < rows_in(plans()[v].shape); ++row) {
-            auto rows = reader->read(plans()[v].name, plans()[v].parts[p], row, row + 1);
-            if (rows) {
-              CHECK(*rows == rows_of_model(1, v, p, row, row + 1));
-            } else {
-              ++refused;
-              CHECK(rows.error().code == errc::corrupt);
-              CHECK(rows.error().text.find(path) != std::string::npos);
-            }
-          }
-      CHECK(refused >= 1);
-    }
-    disk.set_content(path, whole);
-  }
-}
-
-TEST_CASE("checkpoint: a bit that flips on the way from the disk is found at every read") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  disk.flip_read(~0ull, 0);
-  CHECK(latest_stamp(disk) == 2);
-  const auto reads = disk.reads();
-  for (std::uint64_t at = 0; at < reads; ++at) {
-    disk.flip_read(at, at * 7919);
-    auto reader = checkpoint_reader::open_latest(disk, "ckpts");
-    REQUIRE(reader);
-    if (!reader->refused().empty())
-      CHECK(stamp_of(*reader) == 1);
-    else
-      for (std::int64_t row = 0; row < 13; ++row) {
-        auto rows = reader->read("embedding", "value", row, row + 1);
-        CHECK((rows ? *rows == rows_of_model(2, 1, 0, row, row + 1)
-                    : rows.error().code == errc::corrupt));
-      }
-  }
-}
-
-TEST_CASE("checkpoint: a file cut at any length or grown is refused and the one before is used") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  for (const auto& path : disk.files()) {
-    if (path.find("ckpt-2/") == std::string::npos)
-      continue;
-    const auto whole = disk.content(path);
-    for (std::size_t size = 0; size <= whole.size() + 1; ++size) {
-      auto bytes = whole;
-      bytes.resize(size);
-      disk.set_content(path, bytes);
-      CHECK(latest_stamp(disk) == (size == whole.size() ? 2 : 1));
-    }
-    disk.set_content(path, whole);
-  }
-}
-
-TEST_CASE("checkpoint: a missing file is refused; when none is whole the error names each") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  REQUIRE(disk.remove(path_in("ckpt-2", "data-00001")));
-  CHECK(latest_stamp(disk) == 1);
-  REQUIRE(disk.remove(path_in("ckpt-1", "manifest")));
-  auto none = checkpoint_reader::open_latest(disk, "ckpts");
-  REQUIRE_FALSE(none);
-  CHECK(none.error().code == errc::corrupt);
-  CHECK(none.error().text.find("ckpt-2/data-00001") != std::string::npos);
-  CHECK(none.error().text.find("ckpt-1/manifest") != std::string::npos);
-}
-
-TEST_CASE("checkpoint: a data file of another checkpoint in the place of this one's is refused") {
-  fake_storage disk;
-  REQUIRE(save(disk, 1));
-  REQUIRE(save(disk, 2));
-  disk.set_content(path_in("ckpt-2", "data-00000"), disk.content(path_in("ckpt-1", "data-00000")));
-  CHECK(latest_stamp(disk) == 1);
-}
-
 TEST_CASE("checkpoint: marks tell how far a commit came, in order") {
   struct recorder final : tracer {
     std::vector<std::string> marks{};
@@ -569,4 +268,33 @@ TEST_CASE("checkpoint: marks tell how far a commit came, in order") {
   CHECK(trace.marks
         == std::vector<std::string>{"checkpoint.data_synced", "checkpoint.manifest_synced",
                                     "checkpoint.renamed", "checkpoint.committed"});
+}
+
+TEST_CASE("checkpoint: on the machine's own file system it saves, keeps two and restores") {
+  auto ports = make_production_ports();
+  auto& disk = ports->storage();
+  std::string pattern = "/tmp/troupe_checkpoint_XXXXXX";
+  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+  const auto directory = pattern + "/deep/down/";
+  for (int stamp = 1; stamp <= 3; ++stamp) {
+    checkpoint_writer writer{disk, directory, small_files};
+    auto path = save_model(writer, stamp, stamp);
+    REQUIRE(path);
+    CHECK(*path == pattern + "/deep/down/ckpt-" + std::to_string(stamp));
+    CHECK_FALSE(writer.cleanup_failure());
+    auto reader = checkpoint_reader::open_latest(disk, directory);
+    REQUIRE(reader);
+    CHECK(stamp_of(*reader) == stamp);
+  }
+  const auto generations = disk.list(directory).value_or_throw();
+  CHECK(generations == std::vector<std::string>{"ckpt-2", "ckpt-3"});
+  for (const auto& generation : generations) {
+    const auto path = pattern + "/deep/down/" + generation;
+    const auto names = disk.list(path).value_or_throw();
+    for (const auto& name : names)
+      CHECK(disk.remove(path + "/" + name));
+    CHECK(disk.remove(path));
+  }
+  for (const char* path : {"/deep/down", "/deep", ""})
+    CHECK(disk.remove(pattern + path));
 }
