@@ -381,6 +381,7 @@ public:
     ending_ = true;
     wake_.release();
     thread_.join();
+    queue.reset();
   }
   std::unique_ptr<closure_queue> queue{};
   completion_board& board() { return board_; }

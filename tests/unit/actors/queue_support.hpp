@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <functional>
@@ -175,6 +176,7 @@ using seqs = std::vector<std::uint64_t>;
 
 /// Whether `body` ends its process through an assertion. Runs it in a child. @pre no other thread runs.
 inline bool asserts(const std::function<void()>& body) {
+  std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGABRT, SIG_DFL);
