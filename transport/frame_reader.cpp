@@ -200,7 +200,8 @@ void frame_reader::place(std::size_t n, const std::byte* from) {
   while (n > 0) {
     const mutable_bytes to = parts_[part_].subspan(part_filled_bytes_);
     const std::size_t piece = std::min(n, to.size());
-    if (from != nullptr) {
+    // An empty part may have no address at all.
+    if (from != nullptr && piece > 0) {
       std::memcpy(to.data(), from, piece);
       from += piece;
     }

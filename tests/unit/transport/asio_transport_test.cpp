@@ -98,9 +98,10 @@ TEST_CASE("tcp: host names resolve, and IPv6 where the system has it") {
 TEST_CASE("tcp: a malformed address is refused and named") {
   real_clock clock;
   auto transport = make_asio_transport(clock);
-  for (const std::string bad :
-       {"", "127.0.0.1", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1",
-        "::1:80", "[::1:80", "[]:80", "a b:80", "127.0.0.1: 80"}) {
+  const std::vector<std::string> malformed{
+    "",       "127.0.0.1", ":80",   "127.0.0.1:", "127.0.0.1:x",  "127.0.0.1:65536", "127.0.0.1:-1",
+    "::1:80", "[::1:80",   "[]:80", "a b:80",     "127.0.0.1: 80"};
+  for (const std::string& bad : malformed) {
     CAPTURE(bad);
     auto listener = transport->listen(bad);
     REQUIRE(!listener);

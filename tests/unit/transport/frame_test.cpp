@@ -285,7 +285,7 @@ TEST_CASE("frame: a destination of another size than the bulk is refused and may
   CHECK(ok.error().code == errc::invalid_argument);
   CHECK(has(ok.error(), "bulk_bytes 33"));
   CHECK(has(ok.error(), "32"));
-  REQUIRE(reader.provide({whole.first(32), whole.subspan(32)}));
+  REQUIRE(reader.provide({mutable_bytes{}, whole.first(32), mutable_bytes{}, whole.subspan(32)}));
   REQUIRE(*reader.pump(from) == frame_event::complete);
   CHECK(to == pattern(33, 1));
   CHECK(reader.take_meta() == "m");
