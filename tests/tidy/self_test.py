@@ -21,6 +21,7 @@ GOOD = {
     "actors/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
     "kernels/README.md": README,
     "strategies/README.md": README,
+    "core/loop.cpp": "void g() {\n  for (auto x :\n       {1, 2}) {\n    for (int i = 0;\n         i < 3; ++i) {\n      ++x;\n    }\n  }\n}\n" + "int x;\n" * 70,
     "core/short.cpp": "void f(int x,\n       int y) {\n  ++x;\n}\n" + "int x;\n" * 70,
     "strategies/api.hpp": HEADER + "#include <troupe/core/a.hpp>\n",
 }

@@ -121,7 +121,8 @@ def code_only(text):
         found = match.group(0)
         if found.startswith('"') and "include" in text[text.rfind("\n", 0, match.start()) + 1 : match.start()]:
             return found
-        return re.sub(r"[^\n]", " ", found)
+        blanked = re.sub(r"[^\n]", " ", found)
+        return f'"{blanked[1:-1]}"' if found.startswith('"') else blanked
 
     return token.sub(blank, text)
 
@@ -197,14 +198,19 @@ def check_functions(path, text):
     other = re.compile(
         r"^\s*(\}?\s*else\b|(if|for|while|switch|do|try|catch|namespace|class|struct|enum|union|extern)\b|TEST_CASE|TEST_SUITE)"
     )
+    boundary = re.compile(
+        r"[;{}]\s*$|\b(public|private|protected|default|case .*):\s*$|^\s*$|^\s*#|^\s*template\b.*>\s*$"
+    )
     at = 0
     while at < len(lines):
         if not re.search(r"\)[^;()]*\{\s*$", lines[at]):
             at += 1
             continue
         start = at
-        while start > 0 and not re.search(r"[;{}:]\s*$|^\s*$|^\s*#|^\s*template\b.*>\s*$", lines[start - 1]):
+        open_parens = lines[at].count("(") - lines[at].count(")")
+        while start > 0 and (open_parens < 0 or not boundary.search(lines[start - 1])):
             start -= 1
+            open_parens += lines[start].count("(") - lines[start].count(")")
         if other.match(lines[start]):
             at += 1
             continue
