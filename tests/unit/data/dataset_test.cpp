@@ -394,10 +394,3 @@ TEST_CASE("dataset: arguments out of their domain are refused with their value")
   CHECK(why.code == errc::shape_mismatch);
   CHECK(holds(why.text, "tensor 1 has 3 rows, tensor 0 has 2"));
 }
-
-TEST_CASE("element: parts out of range and the only part of two are refused") {
-  element x{tensor::scalar(1.0f), tensor::scalar(2.0f)};
-  CHECK(failure_of([&] { (void)x[2]; }).code == errc::out_of_range);
-  CHECK(failure_of([&] { (void)x.only(); }).code == errc::shape_mismatch);
-  CHECK(to_string(x) == "{f32[]{1}, f32[]{2}}");
-}
