@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include <troupe/actors/detail/checkpoint_manifest.hpp>
@@ -70,7 +71,7 @@ struct checkpoint_writer::state {
       options.trace->mark(id);
   }
 
-  void give_up() noexcept;
+  void give_up();
   result<void> make_directory();
   result<void> begin();
   result<void> check(const std::string& name, dtype type, const shape_t& shape,
@@ -88,7 +89,7 @@ struct checkpoint_writer::state {
 };
 
 /// Takes the unfinished checkpoint away, as far as the storage lets us: `begin` tries again.
-void checkpoint_writer::state::give_up() noexcept {
+void checkpoint_writer::state::give_up() {
   file.reset();
   if (at == phase::idle)
     return;
@@ -96,7 +97,7 @@ void checkpoint_writer::state::give_up() noexcept {
     if (at == phase::renamed)
       (void)storage.rename(final_path(), temporary_path());
     (void)remove_flat(storage, temporary_path());
-  } catch (...) { // out of memory: what stays behind is a left-over like after a crash
+  } catch (const std::exception&) { // out of memory: what stays is a left-over as after a crash
   }
   at = phase::idle;
 }
