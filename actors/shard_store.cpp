@@ -225,7 +225,8 @@ result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
   return out;
 }
 
-result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index, std::uint32_t part) const {
+result<std::pair<tensor, std::uint64_t>> shard_store::read_cut(cut_id id, variable_id variable, shard_index index,
+                                                               std::uint32_t part) const {
   std::shared_lock lock{map_mutex_};
   auto at = cuts_.find(id);
   if (at == cuts_.end())
@@ -234,7 +235,13 @@ result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_inde
   if (found == at->second.parts.end() || part > found->second.slots.size())
     return make_failure(errc::not_found, "cut " + std::to_string(value_of(id)) + " has no part " + std::to_string(part)
                                            + " of " + name_of(variable, index));
-  return part == 0 ? found->second.values : found->second.slots[part - 1];
+  const auto& state = found->second;
+  return std::pair{part == 0 ? state.values : state.slots[part - 1], state.applies};
+}
+
+result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index, std::uint32_t part) const {
+  auto got = read_cut(id, variable, index, part);
+  return got ? result<tensor>{std::move(got->first)} : got.error();
 }
 
 void shard_store::drop_cut(cut_id id) {

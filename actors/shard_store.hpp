@@ -104,6 +104,9 @@ public:
   result<std::vector<cut_entry>> take_cut(cut_id cut);
   /// Part 0: the values, part 1 + i: slot i. `not_found` names the cut.
   result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index, std::uint32_t part) const;
+  /// The same with the shard's count of updates at the cut.
+  result<std::pair<tensor, std::uint64_t>> read_cut(cut_id cut, variable_id variable, shard_index index,
+                                                    std::uint32_t part) const;
   void drop_cut(cut_id cut);
   /// As `shard::restore`.
   result<void> restore(variable_id variable, shard_index index, const tensor& values, std::span<const tensor> slots,

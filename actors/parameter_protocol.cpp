@@ -1,0 +1,101 @@
+#include <troupe/actors/parameter_protocol.hpp>
+
+namespace troupe {
+
+namespace {
+
+result<void> check_piece(const piece_meta& x, std::uint64_t bulk_bytes) {
+  auto refuse = [](const std::string& what) { return make_failure(errc::bad_frame, "push: " + what); };
+  if (x.kind > mutation_kind::set_learning_rate)
+    return refuse("kind " + std::to_string(static_cast<unsigned>(x.kind)));
+  if ((x.flags & ~piece_meta::all_flags) != 0)
+    return refuse("flags " + std::to_string(x.flags));
+  if (!is_sane(x.shape, x.type))
+    return refuse("values of " + to_string(x.type) + to_string(x.shape));
+  if ((x.flags & piece_meta::has_values) == 0 && !x.shape.empty())
+    return refuse("a shape without values");
+  if (x.rows > bulk_bytes / 8 || ((x.flags & piece_meta::has_indices) == 0 && x.rows != 0))
+    return refuse(std::to_string(x.rows) + " indices in " + std::to_string(bulk_bytes) + " bytes");
+  return {};
+}
+
+std::uint64_t bytes_of(const piece_meta& x) {
+  std::uint64_t values = (x.flags & piece_meta::has_values) == 0
+                           ? 0
+                           : static_cast<std::uint64_t>(count_of(x.shape)) * size_of(x.type);
+  return values + x.rows * 8;
+}
+
+} // namespace
+
+result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes) {
+  std::uint64_t left = bulk_bytes;
+  for (const auto& x : meta.pieces) {
+    if (auto ok = check_piece(x, bulk_bytes); !ok)
+      return ok.error();
+    auto bytes = bytes_of(x);
+    if (bytes > left)
+      return make_failure(errc::bad_frame, "push: pieces of more than " + std::to_string(bulk_bytes) + " bytes");
+    left -= bytes;
+  }
+  if (left != 0)
+    return make_failure(errc::bad_frame, "push: " + std::to_string(left) + " bytes of bulk too many");
+  std::vector<mutation_piece> out(meta.pieces.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto& x = meta.pieces[i];
+    out[i].variable = x.to.variable;
+    out[i].shard = x.to.shard;
+    out[i].key = x.key;
+    out[i].attempt = x.attempt;
+    out[i].kind = x.kind;
+    out[i].at_least_once = (x.flags & piece_meta::at_least_once) != 0;
+    if ((x.flags & piece_meta::has_values) != 0)
+      out[i].values = tensor{x.type, x.shape};
+    if ((x.flags & piece_meta::has_indices) != 0)
+      out[i].indices = tensor{dtype::i64, {static_cast<std::int64_t>(x.rows)}};
+  }
+  return out;
+}
+
+std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces) {
+  std::vector<mutable_bytes> out;
+  for (auto& piece : pieces)
+    for (auto* x : {&piece.values, &piece.indices})
+      if (x->size_bytes() > 0)
+        out.push_back(x->mutable_bytes());
+  return out;
+}
+
+bulk_part bulk_of(const tensor& x) {
+  return {x.bytes(), std::make_shared<const tensor>(x)};
+}
+
+outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request) {
+  outgoing_frame frame;
+  frame.kind = static_cast<std::uint8_t>(data_kind::mutate);
+  frame.request = request;
+  mutate_meta meta;
+  meta.pieces.reserve(pieces.size());
+  for (const auto& piece : pieces) {
+    piece_meta x{{piece.variable, piece.shard}, piece.key, piece.attempt, piece.kind, 0, dtype::f32, {}, 0};
+    if (piece.values.defined()) {
+      x.flags |= piece_meta::has_values;
+      x.type = piece.values.type();
+      x.shape = piece.values.shape();
+    }
+    if (piece.indices.defined()) {
+      x.flags |= piece_meta::has_indices;
+      x.rows = static_cast<std::uint64_t>(piece.indices.size());
+    }
+    if (piece.at_least_once)
+      x.flags |= piece_meta::at_least_once;
+    for (const auto* part : {&piece.values, &piece.indices})
+      if (part->size_bytes() > 0)
+        frame.bulk.push_back(bulk_of(*part));
+    meta.pieces.push_back(std::move(x));
+  }
+  frame.meta = encode_meta(std::move(meta));
+  return frame;
+}
+
+} // namespace troupe

@@ -1,0 +1,251 @@
+#include <troupe/actors/server_lane.hpp>
+
+#include <algorithm>
+
+#include <troupe/actors/detail/server_session.hpp>
+#include <troupe/core/mac.hpp>
+
+namespace troupe {
+
+namespace {
+
+// Frames of one channel before the others get their turn.
+constexpr int frames_per_turn = 16;
+// How often a channel is tried whose peer does not take its answers: it can't be watched for that alone.
+constexpr auto paused_retry = std::chrono::milliseconds{1};
+constexpr auto ending_max = std::chrono::seconds{1};
+
+} // namespace
+
+server_lane::server_lane(const environment& env, server_lane_options options)
+  : env_{env}, options_{std::move(options)}, poller_{env.transport.make_poller()} {}
+
+server_lane::~server_lane() {
+  close_all();
+}
+
+result<std::string> server_lane::open() {
+  auto made = env_.transport.listen(options_.address);
+  if (!made)
+    return made.error();
+  listener_ = std::move(*made);
+  return listener_->address();
+}
+
+void server_lane::run() {
+  TROUPE_ASSERT(listener_ != nullptr, "server_lane: open() comes before run()");
+  while (!stopped_.load(std::memory_order_acquire)) {
+    if (any_order_.exchange(false, std::memory_order_acq_rel))
+      take_orders();
+    bool more = accept_new();
+    auto now = env_.clock.now();
+    auto deadline = never;
+    for (auto& s : sessions_) {
+      more = serve(*s) || more;
+      if (now >= s->until)
+        s->ended = true;
+      if (!s->ended)
+        deadline = std::min(deadline, watch(*s));
+    }
+    drop_ended();
+    if (!more)
+      poller_->wait(deadline);
+  }
+  close_all();
+}
+
+void server_lane::stop() {
+  stopped_.store(true, std::memory_order_release);
+  poller_->wake();
+}
+
+void server_lane::set_incarnation(const incarnation& self) {
+  std::lock_guard lock{orders_mutex_};
+  self_ = self;
+}
+
+void server_lane::fence(const task_id& task, std::uint32_t counter) {
+  {
+    std::lock_guard lock{orders_mutex_};
+    auto& highest = fences_[task];
+    highest = std::max(highest, counter);
+  }
+  any_order_.store(true, std::memory_order_release);
+  poller_->wake();
+}
+
+// Channels of senders that were fenced since they said hello.
+void server_lane::take_orders() {
+  for (auto& s : sessions_) {
+    if (!s->welcomed || s->ending)
+      continue;
+    hello_meta again;
+    again.task = s->from.task;
+    again.inc = s->from.inc;
+    if (auto why = refuse_fenced(again)) {
+      mark(env_, "server.fenced_refused");
+      finish_refused(*s, std::move(*why));
+    }
+  }
+}
+
+// -- channels -----------------------------------------------------------------------------------------------------------
+
+bool server_lane::accept_new() {
+  while (sessions_.size() < options_.channels_max) {
+    auto wire = listener_->try_accept();
+    if (!wire) {
+      if (!std::exchange(listening_watched_, true))
+        poller_->watch(*listener_);
+      return false;
+    }
+    sessions_.push_back(std::make_unique<session>(std::move(wire), options_.frame_bytes_max));
+    sessions_.back()->until = after(env_.clock.now(), options_.hello_max);
+    channel_count_.store(sessions_.size());
+  }
+  if (std::exchange(listening_watched_, false))
+    poller_->forget(*listener_);
+  return false;
+}
+
+// True when there is more to do without waiting.
+bool server_lane::serve(session& s) {
+  auto flush = [&] {
+    if (s.deaf)
+      return;
+    if (auto sent = s.out.pump(*s.wire); !sent) {
+      s.deaf = true;
+      s.out.clear();
+    }
+    if (s.ending && (s.deaf || s.out.empty()))
+      s.ended = true;
+  };
+  flush();
+  int frames = 0;
+  while (!s.ending && !s.ended && frames < frames_per_turn && s.out.queued_bytes() <= options_.queued_bytes_max) {
+    auto event = s.in.pump(*s.wire);
+    if (!event) {
+      if (s.receiving_push && event.error().code == errc::connection_lost)
+        mark(env_, "server.push_cut_short");
+      trace(env_, "server.channel_ended", {{"peer", s.wire->peer()}, {"why", event.error().text}});
+      s.ended = true;
+      return false;
+    }
+    if (*event == frame_event::idle) {
+      flush();
+      s.ended = s.ended || s.deaf;
+      return false;
+    }
+    auto ok = *event == frame_event::need_bulk ? place_bulk(s) : handle(s);
+    if (!ok)
+      finish_refused(s, std::move(ok.error()));
+    frames += *event == frame_event::complete ? 1 : 0;
+  }
+  flush();
+  return frames == frames_per_turn;
+}
+
+// Watches for what the session waits for; the time at which it wants its turn anyway.
+time_point server_lane::watch(session& s) {
+  if (s.out.queued_bytes() > options_.queued_bytes_max) {
+    // To watch it would wake for the questions that we don't read now.
+    if (std::exchange(s.watched, false))
+      poller_->forget(*s.wire);
+    return std::min(s.until, after(env_.clock.now(), paused_retry));
+  }
+  bool send = !s.out.empty();
+  if (!s.watched || s.watched_send != send) {
+    poller_->watch(*s.wire, send);
+    s.watched = true;
+    s.watched_send = send;
+  }
+  return s.until;
+}
+
+void server_lane::drop_ended() {
+  for (auto& s : sessions_)
+    if (s->ended) {
+      if (s->watched)
+        poller_->forget(*s->wire);
+      s->wire->close();
+    }
+  if (std::erase_if(sessions_, [](const auto& s) { return s->ended; }) > 0)
+    channel_count_.store(sessions_.size());
+}
+
+void server_lane::close_all() {
+  for (auto& s : sessions_)
+    s->ended = true;
+  drop_ended();
+  if (listener_ && std::exchange(listening_watched_, false))
+    poller_->forget(*listener_);
+  listener_.reset();
+}
+
+void server_lane::finish_refused(session& s, failure why) {
+  trace(env_, "server.channel_refused", {{"peer", s.wire->peer()}, {"why", why.text}});
+  s.ending = true;
+  s.until = after(env_.clock.now(), ending_max);
+  answer(s, data_kind::refused, encode_meta(outcome_meta{std::move(why)}));
+}
+
+// -- hello --------------------------------------------------------------------------------------------------------------
+
+result<void> server_lane::on_hello(session& s) {
+  auto hello = decode_meta<hello_meta>(s.in.meta(), "hello");
+  if (!hello)
+    return hello.error();
+  if (auto why = refuse(*hello)) {
+    if (why->code == errc::fenced)
+      mark(env_, "server.fenced_refused");
+    return std::move(*why);
+  }
+  s.welcomed = true;
+  s.until = never;
+  s.from.task = hello->task;
+  s.from.inc = hello->inc;
+  s.term = hello->term;
+  std::lock_guard lock{orders_mutex_};
+  answer(s, data_kind::welcome, encode_meta(welcome_meta{self_}));
+  return {};
+}
+
+std::optional<failure> server_lane::refuse(const hello_meta& hello) {
+  auto stranger = [](const std::string& what) { return make_failure(errc::wrong_peer, "hello: " + what); };
+  if (hello.version != data_protocol_version)
+    return stranger("data protocol " + std::to_string(hello.version) + ", this server speaks "
+                    + std::to_string(data_protocol_version));
+  if (hello.task.job > job_kind::evaluator)
+    return stranger(to_string(hello.task));
+  if (hello.cluster != options_.cluster)
+    return stranger("cluster '" + hello.cluster + "', this one is '" + options_.cluster + "'");
+  if (!same_code(hello.token, options_.token))
+    return stranger("another token");
+  if (hello.receiver.counter != 0) {
+    std::lock_guard lock{orders_mutex_};
+    if (self_.counter == 0)
+      return make_failure(errc::try_again, "hello: this server has not joined yet");
+    if (hello.receiver != self_)
+      return make_failure(errc::unavailable, "hello: for incarnation " + std::to_string(hello.receiver.counter)
+                                          + ", this is " + std::to_string(self_.counter));
+  }
+  if (options_.store && hello.term < options_.store->term())
+    return make_failure(errc::superseded, "hello: term " + std::to_string(value_of(hello.term))
+                                            + ", this server obeys term "
+                                            + std::to_string(value_of(options_.store->term())));
+  return refuse_fenced(hello);
+}
+
+std::optional<failure> server_lane::refuse_fenced(const hello_meta& hello) {
+  if (options_.store)
+    if (auto ok = options_.store->admit(hello.task, hello.inc); !ok)
+      return std::move(ok.error());
+  std::lock_guard lock{orders_mutex_};
+  auto at = fences_.find(hello.task);
+  if (at == fences_.end() || hello.inc.counter > at->second)
+    return std::nullopt;
+  return make_failure(errc::fenced, to_string(hello.task) + " incarnation " + std::to_string(hello.inc.counter)
+                                      + " is fenced");
+}
+
+} // namespace troupe

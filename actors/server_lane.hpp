@@ -1,0 +1,107 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/blob_table.hpp>
+#include <troupe/actors/parameter_protocol.hpp>
+#include <troupe/actors/shard_store.hpp>
+#include <troupe/core/environment.hpp>
+
+namespace troupe {
+
+struct server_lane_options {
+  std::string address = "127.0.0.1:0"; ///< to listen on; port 0 takes a free one
+  std::string cluster{};               ///< a hello must name it
+  std::string token{};                 ///< a hello must bear it
+  std::shared_ptr<shard_store> store{}; ///< null: no parameters here
+  std::shared_ptr<blob_table> blobs{};  ///< null: no blobs here
+  std::uint32_t channels_max = 256;     ///< more wait until one ends
+  /// Of answers that a channel's peer has not taken; above it no more of its questions are read.
+  std::uint64_t queued_bytes_max = std::uint64_t{64} << 20;
+  std::uint64_t frame_bytes_max = std::uint64_t{1} << 30; ///< bulk of one frame: what a push is staged in
+  duration hello_max = std::chrono::seconds{10};          ///< a channel without a hello is closed after that
+};
+
+/// The lane of a parameter server: accepts channels, reads frames, works on the store, answers. All state machines run
+/// on the lane that calls `run`; `stop`, `fence` and `set_incarnation` are for any thread.
+///
+/// A push is staged in memory of its own and applied only once its frame's checksum held, so one that is cut short
+/// changes nothing (INV-S2). Frames of one channel are served in order, a turn at a time.
+/// Marks: server.push_cut_short, server.fenced_refused.
+class server_lane {
+public:
+  server_lane(const environment& env, server_lane_options options);
+  ~server_lane();
+  server_lane(const server_lane&) = delete;
+  server_lane& operator=(const server_lane&) = delete;
+
+  /// Listens; the address that peers dial. Once, before `run`.
+  result<std::string> open();
+  /// Serves until `stop`; then closes all channels and the listener.
+  void run();
+
+  /// Ends `run`. Also before it.
+  void stop();
+  /// Who this server is now: a hello for another incarnation is `unavailable`. Before that, one for any incarnation
+  /// in particular is told `try_again`.
+  void set_incarnation(const incarnation& self);
+  /// Refuses incarnations of `task` up to `counter`, closes their channels. Returns at once; the store's own fence is what
+  /// keeps their pushes out.
+  void fence(const task_id& task, std::uint32_t counter);
+  /// Open channels, for statistics and tests.
+  std::size_t channel_count() const { return channel_count_.load(); }
+
+private:
+  struct session;
+
+  bool accept_new();
+  bool serve(session& s);
+  void drop_ended();
+  void close_all();
+  time_point watch(session& s);
+  void take_orders();
+
+  result<void> place_bulk(session& s);
+  result<void> handle(session& s);
+  result<void> on_hello(session& s);
+  std::optional<failure> refuse(const hello_meta& hello);
+  std::optional<failure> refuse_fenced(const hello_meta& hello);
+  result<void> on_read(session& s);
+  result<void> on_gather(session& s);
+  result<void> on_mutate(session& s);
+  result<void> on_put_blob(session& s);
+  result<void> on_get_blob(session& s);
+  result<void> on_drop_blob(session& s);
+  result<void> on_read_cut(session& s);
+  result<void> on_restore(session& s);
+  result<void> on_stats(session& s);
+  blocks_meta collect_rows(session& s, const gather_meta& meta, std::vector<bulk_part>& bulk);
+  void answer_blocks(session& s, data_kind kind, blocks_meta meta, std::vector<bulk_part> bulk);
+  void answer(session& s, data_kind kind, std::string meta, std::vector<bulk_part> bulk = {});
+  void answer_done(session& s, result<void> how);
+  void finish_refused(session& s, failure why);
+
+  const environment env_;
+  const server_lane_options options_;
+  std::unique_ptr<channel_poller> poller_;
+  std::unique_ptr<channel_listener> listener_{};
+  bool listening_watched_ = false;
+  std::vector<std::unique_ptr<session>> sessions_{};
+  std::atomic<std::size_t> channel_count_{0};
+  std::atomic<bool> stopped_{false};
+
+  std::mutex orders_mutex_{}; // guards the next three; all are bounded by the number of tasks
+  std::atomic<bool> any_order_{false};
+  incarnation self_{};
+  std::map<task_id, std::uint32_t> fences_{};
+};
+
+} // namespace troupe

@@ -1,0 +1,327 @@
+// The second half of server_lane.cpp: what each kind of frame asks for.
+#include <troupe/actors/detail/server_session.hpp>
+
+namespace troupe {
+
+namespace {
+
+failure no_store() {
+  return make_failure(errc::wrong_state, "this process serves no parameters");
+}
+
+failure no_blobs() {
+  return make_failure(errc::wrong_state, "this process keeps no blobs");
+}
+
+failure wrong_size(const char* what, std::uint64_t given, std::uint64_t expected) {
+  return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(given) + " bytes of bulk, expected "
+                                         + std::to_string(expected));
+}
+
+result<std::uint64_t> index_count(const gather_meta& meta, std::uint64_t bulk_bytes) {
+  std::uint64_t rows = 0;
+  for (const auto& item : meta.items) {
+    if (item.rows > bulk_bytes / 8 - rows)
+      return wrong_size("gather", bulk_bytes, (rows + item.rows) * 8);
+    rows += item.rows;
+  }
+  if (rows * 8 != bulk_bytes)
+    return wrong_size("gather", bulk_bytes, rows * 8);
+  return rows;
+}
+
+} // namespace
+
+// Memory for the frame's bulk, or for the lack of one. Whatever the meta says is checked before anything is allocated.
+result<void> server_lane::place_bulk(session& s) {
+  auto bytes = s.in.header().bulk_bytes;
+  s.placed = true;
+  std::vector<mutable_bytes> parts;
+  switch (s.welcomed ? static_cast<data_kind>(s.in.header().kind) : data_kind::hello) {
+    case data_kind::mutate: {
+      auto meta = decode_meta<mutate_meta>(s.in.meta(), "mutate");
+      if (!meta)
+        return meta.error();
+      auto staged = stage_pieces(*meta, bytes);
+      if (!staged)
+        return staged.error();
+      s.pieces = std::move(*staged);
+      parts = parts_of(s.pieces);
+      s.receiving_push = true;
+      break;
+    }
+    case data_kind::gather: {
+      auto meta = decode_meta<gather_meta>(s.in.meta(), "gather");
+      if (!meta)
+        return meta.error();
+      auto rows = index_count(*meta, bytes);
+      if (!rows)
+        return rows.error();
+      s.tensors.assign(1, tensor{dtype::i64, {static_cast<std::int64_t>(*rows)}});
+      parts.push_back(s.tensors[0].mutable_bytes());
+      break;
+    }
+    case data_kind::put_blob:
+      s.blob.resize(bytes);
+      parts.push_back(std::as_writable_bytes(std::span{s.blob}));
+      break;
+    case data_kind::restore: {
+      auto meta = decode_meta<restore_meta>(s.in.meta(), "restore");
+      if (!meta)
+        return meta.error();
+      if (!is_sane(meta->shape, meta->type) || meta->slots > 2)
+        return make_failure(errc::bad_frame, "restore: " + std::to_string(meta->slots) + " slots of "
+                                               + to_string(meta->type) + to_string(meta->shape));
+      auto each = static_cast<std::uint64_t>(count_of(meta->shape)) * size_of(meta->type);
+      if (each * (1 + meta->slots) != bytes)
+        return wrong_size("restore", bytes, each * (1 + meta->slots));
+      s.tensors.clear();
+      for (std::uint32_t i = 0; i < 1 + meta->slots; ++i) {
+        s.tensors.emplace_back(meta->type, meta->shape);
+        parts.push_back(s.tensors.back().mutable_bytes());
+      }
+      break;
+    }
+    default:
+      if (bytes > 0)
+        return make_failure(errc::bad_frame, "bulk in a frame of kind " + std::to_string(s.in.header().kind));
+  }
+  return bytes > 0 ? s.in.provide(std::move(parts)) : result<void>{};
+}
+
+result<void> server_lane::handle(session& s) {
+  auto kind = static_cast<data_kind>(s.in.header().kind);
+  if (s.welcomed == (kind == data_kind::hello))
+    return make_failure(errc::bad_frame, "a frame of kind " + std::to_string(s.in.header().kind)
+                                           + (s.welcomed ? " after the hello" : " before the hello"));
+  if (!s.placed)
+    if (auto ok = place_bulk(s); !ok)
+      return ok;
+  s.placed = false;
+  s.receiving_push = false;
+  switch (kind) {
+    case data_kind::hello: return on_hello(s);
+    case data_kind::read: return on_read(s);
+    case data_kind::gather: return on_gather(s);
+    case data_kind::mutate: return on_mutate(s);
+    case data_kind::put_blob: return on_put_blob(s);
+    case data_kind::get_blob: return on_get_blob(s);
+    case data_kind::drop_blob: return on_drop_blob(s);
+    case data_kind::read_cut: return on_read_cut(s);
+    case data_kind::restore: return on_restore(s);
+    case data_kind::stats: return on_stats(s);
+    default:
+      return make_failure(errc::bad_frame, "a frame of kind " + std::to_string(s.in.header().kind)
+                                             + ", which only servers send");
+  }
+}
+
+// -- answers ------------------------------------------------------------------------------------------------------------
+
+void server_lane::answer(session& s, data_kind kind, std::string meta, std::vector<bulk_part> bulk) {
+  if (s.deaf)
+    return;
+  outgoing_frame frame;
+  frame.kind = static_cast<std::uint8_t>(kind);
+  frame.request = s.in.header().request;
+  frame.meta = std::move(meta);
+  frame.bulk = std::move(bulk);
+  if (auto ok = s.out.push(std::move(frame)); !ok) {
+    trace(env_, "server.answer_dropped", {{"peer", s.wire->peer()}, {"why", ok.error().text}});
+    s.ending = true; // the peer must not wait for ever
+    s.until = env_.clock.now();
+  }
+}
+
+void server_lane::answer_done(session& s, result<void> how) {
+  outcome_meta meta;
+  if (!how)
+    meta.why = std::move(how.error());
+  answer(s, data_kind::done, encode_meta(std::move(meta)));
+}
+
+void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta, std::vector<bulk_part> bulk) {
+  std::uint64_t bytes = 0;
+  for (const auto& part : bulk)
+    bytes += part.bytes.size();
+  if (meta.why.code == errc::none && bytes > options_.frame_bytes_max)
+    meta.why = make_failure(errc::too_large, "an answer of " + std::to_string(bytes) + " bytes, at most "
+                                               + std::to_string(options_.frame_bytes_max) + " go in a frame");
+  if (meta.why.code != errc::none) {
+    meta.blocks.clear();
+    bulk.clear();
+  }
+  answer(s, kind, encode_meta(std::move(meta)), std::move(bulk));
+}
+
+// -- parameters ---------------------------------------------------------------------------------------------------------
+
+result<void> server_lane::on_read(session& s) {
+  auto meta = decode_meta<read_meta>(s.in.meta(), "read");
+  if (!meta)
+    return meta.error();
+  blocks_meta out;
+  std::vector<bulk_part> bulk;
+  if (!options_.store)
+    out.why = no_store();
+  for (const auto& at : meta->shards) {
+    if (out.why.code != errc::none)
+      break;
+    auto now = options_.store->read(at.variable, at.shard);
+    if (!now) {
+      out.why = std::move(now.error());
+      break;
+    }
+    out.blocks.push_back({now->version, now->values.size_bytes()});
+    bulk.push_back(bulk_of(now->values)); // the snapshot is kept until it is out
+  }
+  answer_blocks(s, data_kind::read_reply, std::move(out), std::move(bulk));
+  return {};
+}
+
+result<void> server_lane::on_gather(session& s) {
+  auto meta = decode_meta<gather_meta>(s.in.meta(), "gather");
+  if (!meta)
+    return meta.error();
+  std::vector<bulk_part> bulk;
+  auto out = collect_rows(s, *meta, bulk);
+  s.tensors.clear();
+  answer_blocks(s, data_kind::gather_reply, std::move(out), std::move(bulk));
+  return {};
+}
+
+blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta, std::vector<bulk_part>& bulk) {
+  blocks_meta out;
+  if (!options_.store) {
+    out.why = no_store();
+    return out;
+  }
+  auto rows = s.tensors.at(0).as<std::int64_t>();
+  std::uint64_t bytes = 0;
+  for (const auto& item : meta.items) {
+    auto at = options_.store->get(item.from.variable, item.from.shard);
+    if (!at) {
+      out.why = std::move(at.error());
+      return out;
+    }
+    const auto& spec = (*at)->spec();
+    auto row_bytes = static_cast<std::uint64_t>(spec.row_size()) * size_of(spec.type);
+    if (row_bytes > 0 && item.rows > (options_.frame_bytes_max - bytes) / row_bytes) {
+      out.why = make_failure(errc::too_large, "gather: more than " + std::to_string(options_.frame_bytes_max)
+                                                + " bytes of rows");
+      return out;
+    }
+    bytes += item.rows * row_bytes;
+    tensor got{dtype::u8, {static_cast<std::int64_t>(item.rows * row_bytes)}};
+    auto version = options_.store->gather(**at, rows.first(item.rows), got.mutable_bytes());
+    if (!version) {
+      out.why = std::move(version.error());
+      return out;
+    }
+    rows = rows.subspan(item.rows);
+    out.blocks.push_back({*version, got.size_bytes()});
+    bulk.push_back(bulk_of(got));
+  }
+  return out;
+}
+
+result<void> server_lane::on_mutate(session& s) {
+  ack_meta out;
+  bool fenced = false;
+  for (const auto& piece : s.pieces) {
+    piece_answer one;
+    auto done = options_.store ? options_.store->mutate(piece, s.from) : result<mutation_answer>{no_store()};
+    if (done) {
+      one.duplicate = done->duplicate ? 1 : 0;
+      one.version = done->version;
+    } else {
+      one.why = std::move(done.error());
+      fenced = fenced || one.why.code == errc::fenced;
+    }
+    out.answers.push_back(std::move(one));
+  }
+  s.pieces.clear();
+  answer(s, data_kind::mutate_ack, encode_meta(std::move(out)));
+  if (fenced) {
+    s.ending = true;
+    s.until = after(env_.clock.now(), std::chrono::seconds{1});
+  }
+  return {};
+}
+
+result<void> server_lane::on_read_cut(session& s) {
+  auto meta = decode_meta<read_cut_meta>(s.in.meta(), "read_cut");
+  if (!meta)
+    return meta.error();
+  cut_meta out;
+  std::vector<bulk_part> bulk;
+  auto part = options_.store ? options_.store->read_cut(meta->cut, meta->from.variable, meta->from.shard, meta->part)
+                             : result<std::pair<tensor, std::uint64_t>>{no_store()};
+  if (part) {
+    out.type = part->first.type();
+    out.shape = part->first.shape();
+    out.applies = part->second;
+    bulk.push_back(bulk_of(part->first));
+  } else {
+    out.why = std::move(part.error());
+  }
+  answer(s, data_kind::cut_reply, encode_meta(std::move(out)), std::move(bulk));
+  return {};
+}
+
+result<void> server_lane::on_restore(session& s) {
+  auto meta = decode_meta<restore_meta>(s.in.meta(), "restore");
+  if (!meta)
+    return meta.error();
+  auto all = std::exchange(s.tensors, {});
+  answer_done(s, options_.store ? options_.store->restore(meta->to.variable, meta->to.shard, all[0],
+                                                          std::span{all}.subspan(1), meta->applies)
+                                : result<void>{no_store()});
+  return {};
+}
+
+result<void> server_lane::on_stats(session& s) {
+  answer(s, data_kind::stats_reply, encode_meta(options_.store ? options_.store->stats() : store_stats{}));
+  return {};
+}
+
+// -- blobs --------------------------------------------------------------------------------------------------------------
+
+result<void> server_lane::on_put_blob(session& s) {
+  auto key = decode_meta<blob_key>(s.in.meta(), "put_blob");
+  if (!key)
+    return key.error();
+  auto bytes = std::exchange(s.blob, {});
+  answer_done(s, options_.blobs ? options_.blobs->put(*key, std::move(bytes)) : result<void>{no_blobs()});
+  return {};
+}
+
+result<void> server_lane::on_get_blob(session& s) {
+  auto key = decode_meta<blob_key>(s.in.meta(), "get_blob");
+  if (!key)
+    return key.error();
+  outcome_meta out;
+  std::vector<bulk_part> bulk;
+  auto found = options_.blobs ? options_.blobs->get(*key) : nullptr;
+  if (found)
+    bulk.push_back({std::as_bytes(std::span{*found}), found});
+  else if (options_.blobs)
+    out.why = make_failure(errc::not_found, "there is no blob of closure " + std::to_string(key->closure.seq)
+                                              + " attempt " + std::to_string(value_of(key->attempt)));
+  else
+    out.why = no_blobs();
+  answer(s, data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));
+  return {};
+}
+
+result<void> server_lane::on_drop_blob(session& s) {
+  auto key = decode_meta<blob_key>(s.in.meta(), "drop_blob");
+  if (!key)
+    return key.error();
+  if (options_.blobs)
+    options_.blobs->drop(*key);
+  answer_done(s, options_.blobs ? result<void>{} : result<void>{no_blobs()});
+  return {};
+}
+
+} // namespace troupe
