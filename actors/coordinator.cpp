@@ -30,6 +30,7 @@ coordinator_state::~coordinator_state() {
 }
 
 auto coordinator_state::make_behavior() -> interface::behavior_type {
+  tell(self_, membership_, follow_members{});
   return {
     [this](member_joined& msg) { on_joined(msg); },
     [this](member_lost& msg) { on_lost(msg); },
@@ -38,7 +39,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](closures_settled& msg) { on_settled(msg); },
     [this](work_waiting&) { dispatch(); },
     [this](cancel_requested&) { on_cancel(); },
-    [this](program_call& msg) {
+    [this](run_call& msg) {
       if (msg.call.value)
         msg.call.value->run(*this);
     },
@@ -200,6 +201,7 @@ void coordinator_state::lost_flight(const flight& what, bool was_running, const 
     confirm_later({.what = c, .list_no = 0, .poison = true, .why = {}, .lost = lost});
     return;
   }
+  ++shared_->retried;
   queue()->put_back(c, was_running ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
                     lost);
 }

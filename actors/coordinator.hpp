@@ -44,7 +44,8 @@ struct coordinator_shared {
   std::shared_ptr<promise_slot<term_no>> started;
   std::unique_ptr<closure_queue> queue{};
   blob_table blobs{};
-  std::atomic<std::uint64_t> fenced{0}; ///< incarnations lost while the process may still have lived
+  std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
+  std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };
 
 /// Totals of a server, for the program.

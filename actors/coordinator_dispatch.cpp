@@ -190,8 +190,11 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
   trace(env_, "coordinator.attempt_failed",
         {{"closure", flew.what->id.seq}, {"worker", index}, {"code", to_string(why.code)}, {"why", why.text}});
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
-    case verdict::put_back: return queue()->put_back(flew.what, put_back_reason::transient);
+    case verdict::put_back:
+      ++shared_->retried;
+      return queue()->put_back(flew.what, put_back_reason::transient);
     case verdict::worker_lost:
+      ++shared_->retried;
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:

@@ -102,15 +102,17 @@ public:
   }
 
   void on_view(view_changed& msg) {
-    if (!accepts(msg.header) || msg.current.epoch < view_.epoch)
+    if (!is_for_me(msg.header) || msg.current.epoch < view_.epoch)
       return;
+    auto term = std::max(view_.term, msg.current.term);
     view_ = std::move(msg.current);
+    view_.term = term;
     if (on_.on_view)
       on_.on_view(view_);
   }
 
   void on_probe(probe_member& msg) {
-    if (accepts(msg.header))
+    if (is_for_me(msg.header))
       beat();
   }
 
@@ -126,7 +128,7 @@ public:
   }
 
   void on_end(const end_member& msg) {
-    if (accepts(msg.header))
+    if (is_for_me(msg.header))
       end({});
   }
 
@@ -173,6 +175,9 @@ public:
   }
 
 private:
+  /// The membership's own messages: its term is that of its process, which is found anew when it changes.
+  bool is_for_me(const message_header& h) const { return is_member() && h.receiver == inc_; }
+
   void publish() {
     if (options_.listen_host.empty())
       return dial();

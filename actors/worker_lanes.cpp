@@ -272,6 +272,7 @@ std::unique_ptr<parameter_client> worker_lanes::make_client(const std::shared_pt
     env_, [of](variable_id id) { return of->find(id); },
     [of](std::uint32_t server) { return of->routes.connect(server, of->self, of->term); },
     parameter_client_options{.lane = options_.task.index + number,
+                             .at_least_once = !options_.effect_once,
                              .interrupted = [&step] { return step && step->interrupted(); }});
 }
 

@@ -22,6 +22,7 @@ struct worker_lanes_options {
   task_id task{.job = job_kind::worker, .index = 0};
   std::uint32_t lanes = 1;
   std::uint32_t lanes_lost_max = 4;      ///< hung lanes that are replaced; one more and the worker is `unavailable`
+  bool effect_once = true;               ///< off: the servers' ledgers let a repeated operation through
   std::uint64_t finish_ms_max = 30'000;  ///< for the acknowledgements of a closure's operations
 };
 

@@ -14,6 +14,7 @@ namespace troupe {
 using membership_actor = caf::typed_actor<signature<hello_answer(hello)>,   // any process
                                           signature<void(heartbeat)>,       // members
                                           signature<void(leave)>,           // members
+                                          signature<void(follow_members)>,  // coordinator
                                           signature<void(fence_member)>,    // coordinator
                                           signature<void(end_cluster)>,     // coordinator
                                           signature<void(tick)>>;           // itself
@@ -26,7 +27,7 @@ using coordinator_actor = caf::typed_actor<signature<void(member_joined)>,    //
                                            signature<void(closures_settled)>, // servers
                                            signature<void(work_waiting)>,     // the program's threads
                                            signature<void(cancel_requested)>, // the program's threads
-                                           signature<void(program_call)>,     // the program's threads
+                                           signature<void(run_call)>,     // the program's threads
                                            signature<void(tick)>>;            // itself
 
 /// Owns compute lanes and per-worker resources.

@@ -156,6 +156,12 @@ struct lanes_seen {
   TROUPE_FIELDS(lanes_seen, task, inc, lanes)
 };
 
+/// Coordinator to membership: tell me of every member, those that are there already included.
+struct follow_members {
+  std::uint32_t reserved = 0;
+  TROUPE_FIELDS(follow_members, reserved)
+};
+
 /// Coordinator to membership: its incarnation of that task is given up.
 struct fence_member {
   task_id task{};
@@ -378,9 +384,9 @@ struct cancel_requested {
 class coordinator_call;
 
 /// What a blocking public call asks of the coordinator; it answers through a promise of the call's own.
-struct program_call {
+struct run_call {
   local_only<coordinator_call> call{};
-  TROUPE_FIELDS(program_call, call)
+  TROUPE_FIELDS(run_call, call)
 };
 
 } // namespace troupe

@@ -166,6 +166,7 @@ struct call {
   function_index function{};
   std::shared_ptr<const payload> arguments{};
   std::vector<std::shared_ptr<remote_state>> inputs{};
+  std::vector<std::shared_ptr<const void>> keeps{};
 };
 
 template <class... Ps, class... As>

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include <troupe/actors/membership_core.hpp>
+#include <troupe/core/promise.hpp>
+#include <troupe/messages/interfaces.hpp>
+
+namespace troupe {
+
+struct membership_actor_options {
+  membership_options core{};
+  std::string token{};
+  /// Publishes itself through CAF's network layer; null within one process.
+  caf::actor network{};
+  std::string listen_host{};
+  std::uint16_t listen_port = 0;
+  std::uint64_t publish_ms = 5'000;
+  /// Set with the port once published, or with `address_in_use`.
+  std::shared_ptr<promise_slot<std::uint16_t>> published{};
+  /// Set when the cluster has ended: every member has gone, or the deadline passed.
+  std::shared_ptr<promise_slot<bool>> ended{};
+};
+
+/// The author of the views: admits members, hears their heartbeats, notices loss, fences. Decisions are in
+/// `membership_core`; this is its shell.
+class membership_state {
+public:
+  using interface = membership_actor;
+  static constexpr const char* name = "troupe.membership";
+
+  membership_state(interface::pointer self, const environment& env, membership_actor_options options);
+  ~membership_state();
+  interface::behavior_type make_behavior();
+  void on_down(const caf::down_msg& msg);
+
+private:
+  enum timer : std::uint8_t { check_timer = 1, end_timer = 2 };
+  /// An admitted member, or a process that asks to be one.
+  struct peer {
+    task_id task{};
+    incarnation inc{};
+    caf::strong_actor_ptr handle{};
+  };
+  struct waiting_hello {
+    caf::typed_response_promise<hello_answer> promise{};
+    caf::strong_actor_ptr handle{};
+  };
+
+  caf::result<hello_answer> on_hello(hello& msg);
+  void on_heartbeat(heartbeat& msg);
+  void on_leave(leave& msg);
+  void on_follow();
+  void on_fence(fence_member& msg);
+  void on_end(end_cluster& msg);
+  void on_tick(tick& msg);
+
+  void publish();
+  void act(membership_actions actions);
+  void welcome(const membership_action::welcome& what);
+  void refuse(const membership_action::refuse& what);
+  void joined(const member& who);
+  void lost(const membership_action::lost& what);
+  void tell_fenced(const task_id& task, const incarnation& inc);
+  void tell_views();
+  template <class Message> void tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg);
+  message_header header(const incarnation& receiver);
+  void check_ended();
+  void later(timer what, std::uint64_t ms);
+
+  interface::pointer self_;
+  const environment& env_;
+  membership_actor_options options_;
+  membership_core core_;
+  coordinator_actor coordinator_{};
+  std::uint64_t next_hello_ = 0;
+  std::uint64_t next_request_ = 0;
+  std::map<hello_no, waiting_hello> waiting_{};
+  std::map<task_id, peer> peers_{};
+  bool ending_ = false;
+};
+
+membership_actor spawn_membership(caf::actor_system& system, const environment& env,
+                                  membership_actor_options options);
+
+} // namespace troupe

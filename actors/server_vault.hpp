@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <troupe/actors/shard_store.hpp>
+
+namespace troupe {
+
+/// One part of a shard as it stood at a cut.
+struct cut_piece {
+  tensor rows{};
+  std::uint64_t applies = 0;
+};
+
+/// The program's way to one server for checkpoints. Waits; one thread at a time.
+class server_vault {
+public:
+  virtual ~server_vault() = default;
+  /// `part` 0: the values; n: slot n - 1 of the optimizer. `not_found` names the cut or the shard.
+  virtual result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) = 0;
+  /// Values, slots and step count of a shard, whole.
+  virtual result<void> restore(variable_id variable, shard_index shard, const tensor& values,
+                               std::span<const tensor> slots, std::uint64_t applies) = 0;
+};
+
+/// To a server in this process.
+class local_server_vault final : public server_vault {
+public:
+  explicit local_server_vault(std::shared_ptr<shard_store> store) : store_{std::move(store)} {}
+  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) override;
+  result<void> restore(variable_id variable, shard_index shard, const tensor& values, std::span<const tensor> slots,
+                       std::uint64_t applies) override {
+    return store_->restore(variable, shard, values, slots, applies);
+  }
+
+private:
+  std::shared_ptr<shard_store> store_;
+};
+
+} // namespace troupe

@@ -1,0 +1,113 @@
+#include <troupe/strategies/detail/cluster.hpp>
+
+#include <troupe/strategies/remote_value.hpp>
+
+namespace troupe {
+
+cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> shared, coordinator_actor actor,
+                 std::uint32_t servers, link_maker connect, vault_maker open_vault, duration request_max)
+  : env_{env}, shared_{std::move(shared)}, actor_{std::move(actor)}, servers_{servers},
+    connect_{std::move(connect)}, open_vault_{std::move(open_vault)}, request_max_{request_max} {}
+
+cluster::~cluster() = default;
+
+void cluster::post(std::shared_ptr<coordinator_call> call) {
+  tell_from_outside(actor_, run_call{.call = {.value = std::move(call)}});
+}
+
+class cluster::borrowed {
+public:
+  explicit borrowed(cluster& from) : from_{from} {
+    std::lock_guard lock{from_.mutex_};
+    if (!from_.free_.empty()) {
+      thread_ = std::move(from_.free_.back());
+      from_.free_.pop_back();
+      return;
+    }
+    thread_ = std::make_unique<program_thread>();
+    thread_->number = from_.threads_++;
+    thread_->client = std::make_unique<parameter_client>(
+      from_.env_, [&c = from_](variable_id id) { return c.spec_of(id); },
+      [&c = from_](std::uint32_t server) { return c.connect_(server, c.term()); },
+      parameter_client_options{.lane = thread_->number});
+  }
+  ~borrowed() {
+    std::lock_guard lock{from_.mutex_};
+    from_.free_.push_back(std::move(thread_));
+  }
+  parameter_client& begin() {
+    thread_->client->begin(program_call_id(), attempt_no{1}, {.task = {.job = job_kind::chief, .index = 0}});
+    return *thread_->client;
+  }
+
+private:
+  closure_id program_call_id() { return troupe::program_call(from_.term(), thread_->number, ++thread_->calls); }
+  cluster& from_;
+  std::unique_ptr<program_thread> thread_;
+};
+
+std::vector<variable_value> cluster::read(std::span<const variable_id> variables) {
+  borrowed thread{*this};
+  return thread.begin().read(variables).value_or_throw();
+}
+
+tensor cluster::gather(variable_id variable, const tensor& indices) {
+  borrowed thread{*this};
+  return thread.begin().gather(variable, indices).value_or_throw();
+}
+
+void cluster::mutate(std::span<const mutation> ops) {
+  borrowed thread{*this};
+  auto& client = thread.begin();
+  client.mutate(ops).value_or_throw();
+  client.finish(after(env_.clock.now(), request_max_)).value_or_throw();
+}
+
+void cluster::remember(std::shared_ptr<const variable_spec> spec) {
+  std::lock_guard lock{mutex_};
+  specs_[spec->id] = std::move(spec);
+}
+
+void cluster::forget(variable_id id) {
+  std::lock_guard lock{mutex_};
+  specs_.erase(id);
+}
+
+std::shared_ptr<const variable_spec> cluster::spec_of(variable_id id) const {
+  std::lock_guard lock{mutex_};
+  auto at = specs_.find(id);
+  return at == specs_.end() ? nullptr : at->second;
+}
+
+// --- remote values ----------------------------------------------------------------------------------------------
+
+const payload& remote_handle::wait(time_point deadline) const {
+  if (!state_)
+    throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
+  auto& shared = cluster_->shared();
+  for (;;) {
+    auto no_worker = shared.queue->no_worker_deadline();
+    if (shared.board.wait(*state_, std::min(deadline, no_worker)))
+      break;
+    auto now = cluster_->env().clock.now();
+    if (now >= deadline)
+      throw_failure(errc::deadline, "fetch: closure " + std::to_string(state_->id.seq) + " has not ended in time");
+    if (now >= shared.queue->no_worker_deadline())
+      throw_failure(shared.queue->no_worker_failure());
+  }
+  if (state_->status.load() != remote_status::ready)
+    throw_failure(state_->why);
+  return state_->value;
+}
+
+bool remote_handle::ended() const {
+  return state_ && state_->status.load() != remote_status::not_ready;
+}
+
+time_point remote_handle::deadline_in(duration d) const {
+  if (!cluster_)
+    throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
+  return after(cluster_->env().clock.now(), d);
+}
+
+} // namespace troupe

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include <troupe/actors/coordinator.hpp>
+#include <troupe/actors/parameter_client.hpp>
+#include <troupe/actors/server_vault.hpp>
+
+/// The coordinator's process as the public API sees it. Private to strategies/.
+namespace troupe {
+
+/// Reaches the coordinator actor and the servers for the program's threads. Any thread; calls wait.
+class cluster : public std::enable_shared_from_this<cluster> {
+public:
+  using link_maker = std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, term_no term)>;
+
+  using vault_maker = std::function<result<std::unique_ptr<server_vault>>(std::uint32_t server, term_no term)>;
+
+  cluster(const environment& env, std::shared_ptr<coordinator_shared> shared, coordinator_actor actor,
+          std::uint32_t servers, link_maker connect, vault_maker open_vault, duration request_max);
+  ~cluster();
+
+  const environment& env() const { return env_; }
+  coordinator_shared& shared() { return *shared_; }
+  closure_queue& queue() { return *shared_->queue; }
+  std::uint32_t servers() const { return servers_; }
+  term_no term() const { return shared_->queue->term(); }
+
+  /// Runs `body` on the coordinator actor and waits for what it promises.
+  template <class T, class F>
+  T call(std::string_view what, duration timeout, F body) {
+    class posted final : public coordinator_call {
+    public:
+      posted(F f, std::shared_ptr<promise_slot<T>> to) : body_{std::move(f)}, to_{std::move(to)} {}
+      ~posted() override { // never run: the actor has ended
+        if (to_)
+          to_->set(make_failure(errc::unavailable, "the cluster has been shut down"));
+      }
+      void run(coordinator_state& state) override { body_(state, std::exchange(to_, nullptr)); }
+
+    private:
+      F body_;
+      std::shared_ptr<promise_slot<T>> to_;
+    };
+    auto slot = std::make_shared<promise_slot<T>>(env_);
+    post(std::make_shared<posted>(std::move(body), slot));
+    return slot->wait(after(env_.clock.now(), timeout), what).value_or_throw();
+  }
+  void post(std::shared_ptr<coordinator_call> call);
+  duration request_max() const { return request_max_; }
+
+  /// For the program: effect once by (term, calling thread, call number).
+  std::vector<variable_value> read(std::span<const variable_id> variables);
+  tensor gather(variable_id variable, const tensor& indices);
+  void mutate(std::span<const mutation> ops);
+  /// For checkpoints.
+  std::unique_ptr<server_vault> vault(std::uint32_t server) {
+    return open_vault_(server, term()).value_or_throw();
+  }
+
+  void remember(std::shared_ptr<const variable_spec> spec);
+  void forget(variable_id id);
+  std::shared_ptr<const variable_spec> spec_of(variable_id id) const;
+
+  /// The strategies' and coordinators' own objects, one each (row PS-A13).
+  std::shared_ptr<void> front{};
+
+private:
+  /// One thread's client; a call borrows it, so that a thread has a number without being asked for its name.
+  struct program_thread {
+    std::uint32_t number = 0;
+    std::uint64_t calls = 0;
+    std::unique_ptr<parameter_client> client{};
+  };
+  class borrowed;
+
+  const environment& env_;
+  std::shared_ptr<coordinator_shared> shared_;
+  coordinator_actor actor_;
+  std::uint32_t servers_;
+  link_maker connect_;
+  vault_maker open_vault_;
+  duration request_max_;
+  mutable std::mutex mutex_;
+  std::map<variable_id, std::shared_ptr<const variable_spec>> specs_{};
+  std::vector<std::unique_ptr<program_thread>> free_{};
+  std::uint32_t threads_ = 0;
+};
+
+} // namespace troupe

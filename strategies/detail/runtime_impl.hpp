@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <troupe/actors/membership.hpp>
+#include <troupe/actors/parameter_server.hpp>
+#include <troupe/actors/worker.hpp>
+#include <troupe/core/production_ports.hpp>
+#include <troupe/strategies/detail/cluster.hpp>
+#include <troupe/strategies/runtime.hpp>
+
+namespace troupe {
+
+/// What a runtime owns, in the order in which it must go: actors before the system, the system before the ports.
+class runtime::impl {
+public:
+  impl(runtime_options options, caf::actor_system* host);
+  ~impl();
+
+  int serve();
+  void shutdown(duration timeout);
+  bool is_coordinator() const { return !options_.task || options_.task->job == job_kind::chief; }
+
+  const runtime_options options_;
+
+private:
+  friend class runtime;
+  struct address_parts {
+    std::string host{};
+    std::uint16_t port = 0;
+  };
+  /// A member that runs in this process.
+  struct local_member {
+    task_id task{};
+    std::shared_ptr<promise_slot<bool>> ended{};
+    std::shared_ptr<promise_slot<incarnation>> admitted{};
+    std::shared_ptr<std::shared_ptr<worker_lanes>> lanes{};
+  };
+  class data_lane;
+
+  static address_parts split_address(const std::string& text, const char* field);
+  void check_address(const std::string& text, const char* field) const;
+  bool over_processes() const { return options_.task.has_value(); }
+  void make_system(caf::actor_system* host);
+  void start_coordinator();
+  void start_embedded_members();
+  void start_server();
+  void start_worker();
+  void wait_started();
+  membership_actor_options membership_settings();
+  coordinator_options coordinator_settings();
+  member_options member_settings(const task_id& task, local_member& local);
+  worker_routes embedded_routes();
+  worker_routes process_routes(std::shared_ptr<const std::function<view()>> current, const std::string& data_address);
+  result<std::unique_ptr<server_link>> link_from_program(std::uint32_t server, term_no term);
+  result<std::unique_ptr<server_vault>> vault_from_program(std::uint32_t server, term_no term);
+  std::string server_address(std::uint32_t server);
+
+  std::unique_ptr<production_ports> ports_;
+  std::unique_ptr<data_transport> transport_;
+  std::unique_ptr<environment> env_;
+  caf::actor_system_config config_{};
+  std::unique_ptr<caf::actor_system> own_system_;
+  caf::actor_system* system_ = nullptr;
+  std::unique_ptr<data_lane> data_;
+  std::vector<std::shared_ptr<shard_store>> stores_{};
+  std::vector<local_member> members_{};
+  membership_actor membership_{};
+  std::shared_ptr<promise_slot<bool>> membership_ended_{};
+  std::shared_ptr<coordinator_shared> shared_{};
+  std::shared_ptr<cluster> cluster_{};
+  std::string address_{};
+  bool ended_ = false;
+};
+
+} // namespace troupe

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/checkpoint_format.hpp>
+#include <troupe/strategies/detail/cluster.hpp>
+#include <troupe/strategies/parameter_server_strategy.hpp>
+
+namespace troupe::detail {
+
+/// What the handles of one strategy share. The program's threads.
+class strategy_state {
+public:
+  strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options);
+
+  variable create(variable_options options);
+  variable_list variables() const;
+  const std::shared_ptr<cluster>& owner() const { return owner_; }
+  /// Variables made from now on start from this checkpoint if it has them (row PS-Y3).
+  void restore_later(std::shared_ptr<checkpoint_reader> from);
+  /// Puts value, slots and step count of `v` from a checkpoint onto its servers.
+  void restore_variable(const variable_spec& v, checkpoint_reader& from);
+
+private:
+  variable_spec plan(const variable_options& options);
+  void fill(const variable& v, const variable_options& options);
+
+  std::shared_ptr<cluster> owner_;
+  parameter_server_options options_;
+  mutable std::mutex mutex_;
+  std::unique_ptr<placement_policy> placement_;
+  std::uint32_t next_id_ = 1;
+  std::map<std::string, variable> by_name_{};
+  variable_list in_order_{};
+  std::shared_ptr<checkpoint_reader> later_{};
+};
+
+/// "m", "v"; "accumulator"; "momentum": names of the slots in a checkpoint.
+std::vector<std::string> slot_names(const optimizer_spec& spec);
+
+} // namespace troupe::detail

@@ -1,0 +1,356 @@
+#include <troupe/strategies/runtime.hpp>
+
+#include <cstdio>
+
+#include <troupe/strategies/detail/runtime_impl.hpp>
+#include <troupe/strategies/detail/data_lane.hpp>
+#include <troupe/transport/asio_transport.hpp>
+
+namespace troupe {
+
+void configure(caf::actor_system_config& config, bool network) {
+  configure_system(config);
+  if (network)
+    load_network(config);
+}
+
+runtime::impl::impl(runtime_options options, caf::actor_system* host) : options_{std::move(options)} {
+  if (!over_processes() && options_.workers == 0)
+    throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
+  if (!over_processes() && options_.servers == 0)
+    throw_failure(errc::bad_config, "runtime: servers is 0, at least one is needed");
+  if (over_processes()) {
+    check_address(options_.coordinator_address, "coordinator_address");
+    check_address(options_.listen_address, "listen_address");
+    check_address(options_.data_listen_address, "data_listen_address");
+  }
+  ports_ = make_production_ports();
+  transport_ = make_asio_transport(ports_->clock());
+  env_ = std::make_unique<environment>(environment{ports_->clock(), ports_->random(), ports_->storage(),
+                                                   ports_->lanes(), ports_->waits(), *transport_, options_.trace});
+  make_system(host);
+  if (is_coordinator()) {
+    start_coordinator();
+    if (!over_processes())
+      start_embedded_members();
+    wait_started();
+  } else if (options_.task->job == job_kind::ps) {
+    start_server();
+  } else {
+    start_worker();
+  }
+}
+
+runtime::impl::~impl() {
+  shutdown(std::chrono::seconds{10});
+  membership_ = nullptr;
+}
+
+void runtime::impl::check_address(const std::string& text, const char* field) const {
+  auto host = split_address(text, field).host;
+  bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
+  if (!loopback && options_.token.empty())
+    throw_failure(errc::bad_config, std::string{"runtime: "} + field + " is " + text
+                                      + ", which other machines reach: a token is needed");
+}
+
+auto runtime::impl::split_address(const std::string& text, const char* field) -> address_parts {
+  auto colon = text.rfind(':');
+  address_parts out;
+  unsigned long port = 0;
+  try {
+    if (colon == std::string::npos || colon == 0)
+      throw std::invalid_argument{"no colon"};
+    std::size_t used = 0;
+    port = std::stoul(text.substr(colon + 1), &used);
+    if (used != text.size() - colon - 1 || port > 65535)
+      throw std::invalid_argument{"port"};
+  } catch (const std::exception&) {
+    throw_failure(errc::bad_config, std::string{"runtime: "} + field + " is '" + text + "', expected host:port");
+  }
+  out.host = text.substr(0, colon);
+  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
+    out.host = out.host.substr(1, out.host.size() - 2);
+  out.port = static_cast<std::uint16_t>(port);
+  return out;
+}
+
+void runtime::impl::make_system(caf::actor_system* host) {
+  if (host) {
+    if (over_processes() && !host->has_middleman())
+      throw_failure(errc::bad_config, "runtime: the host's actor system has no network layer; call "
+                                      "troupe::configure(config, true) before it is built");
+    system_ = host;
+    return;
+  }
+  configure_system(config_);
+  if (over_processes())
+    load_network(config_);
+  own_system_ = std::make_unique<caf::actor_system>(config_);
+  system_ = own_system_.get();
+}
+
+membership_actor_options runtime::impl::membership_settings() {
+  auto& table = function_table::global();
+  membership_actor_options out{.core = {.cluster = options_.cluster_name,
+                                        .term = term_no{1},
+                                        .workers = options_.workers,
+                                        .servers = options_.servers,
+                                        .worker_index_max = 100'000,
+                                        .functions_hash = table.hash(),
+                                        .functions = table.lines()},
+                               .token = options_.token};
+  out.core.detector.floor_ms = static_cast<std::int64_t>(options_.suspect_ms_min);
+  membership_ended_ = std::make_shared<promise_slot<bool>>(*env_);
+  out.ended = membership_ended_;
+  if (over_processes()) {
+    auto at = split_address(options_.coordinator_address, "coordinator_address");
+    out.network = network_of(*system_);
+    out.listen_host = at.host;
+    out.listen_port = at.port;
+    out.published = std::make_shared<promise_slot<std::uint16_t>>(*env_);
+  }
+  return out;
+}
+
+coordinator_options runtime::impl::coordinator_settings() {
+  coordinator_options out{.servers = options_.servers,
+                          .lanes = options_.lanes_per_worker,
+                          .quiesce_ms_max = options_.quiesce_ms_max,
+                          .cancel_grace_ms = options_.cancel_grace_ms,
+                          .max_strikes = options_.max_strikes};
+  out.queue.queue_len_max = options_.queue_len_max;
+  out.queue.no_worker_ms_max = static_cast<std::int64_t>(options_.no_worker_ms_max);
+  return out;
+}
+
+void runtime::impl::start_coordinator() {
+  auto settings = membership_settings();
+  auto published = settings.published;
+  auto host = settings.listen_host;
+  membership_ = spawn_membership(*system_, *env_, std::move(settings));
+  if (published) {
+    auto port = published->wait(after(env_->clock.now(), std::chrono::seconds{10}), "listen").value_or_throw();
+    address_ = host + ":" + std::to_string(port);
+  }
+  shared_ = std::make_shared<coordinator_shared>(*env_);
+  auto coordinator = coordinator_settings();
+  if (over_processes()) {
+    data_ = std::make_unique<data_lane>(*env_, options_, task_id{.job = job_kind::chief, .index = 0}, nullptr,
+                                        &shared_->blobs);
+    coordinator.data_address = data_->address();
+  }
+  auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
+  cluster_ = std::make_shared<cluster>(
+    *env_, shared_, std::move(actor), options_.servers,
+    [this](std::uint32_t server, term_no term) { return link_from_program(server, term); },
+    [this](std::uint32_t server, term_no term) { return vault_from_program(server, term); },
+    options_.request_timeout);
+}
+
+member_options runtime::impl::member_settings(const task_id& task, local_member& local) {
+  local.task = task;
+  local.ended = std::make_shared<promise_slot<bool>>(*env_);
+  local.admitted = std::make_shared<promise_slot<incarnation>>(*env_);
+  member_options out{.task = task,
+                     .cluster = options_.cluster_name,
+                     .token = options_.token,
+                     .coordinator_lost_ms_max = options_.coordinator_lost_ms_max,
+                     .ended = local.ended,
+                     .admitted = local.admitted};
+  if (!over_processes()) {
+    out.membership = membership_;
+    return out;
+  }
+  auto to = split_address(options_.coordinator_address, "coordinator_address");
+  auto at = split_address(options_.listen_address, "listen_address");
+  out.network = network_of(*system_);
+  out.coordinator_host = to.host;
+  out.coordinator_port = to.port;
+  out.listen_host = at.host;
+  out.listen_port = at.port;
+  return out;
+}
+
+void runtime::impl::start_embedded_members() {
+  for (std::uint32_t i = 0; i < options_.servers; ++i) {
+    stores_.push_back(std::make_shared<shard_store>(options_.trace));
+    auto& local = members_.emplace_back();
+    spawn_parameter_server(*system_, *env_,
+                           {.member = member_settings({.job = job_kind::ps, .index = i}, local),
+                            .store = stores_.back()});
+  }
+  for (std::uint32_t i = 0; i < options_.workers; ++i) {
+    auto& local = members_.emplace_back();
+    local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
+    task_id task{.job = job_kind::worker, .index = i};
+    spawn_worker(*system_, *env_,
+                 {.member = member_settings(task, local),
+                  .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
+                  .routes = [this](auto, const std::string&) { return embedded_routes(); },
+                  .lanes_out = local.lanes});
+  }
+}
+
+worker_routes runtime::impl::embedded_routes() {
+  return {.connect =
+            [stores = stores_](std::uint32_t server, const origin&, term_no) -> result<std::unique_ptr<server_link>> {
+            if (server >= stores.size())
+              return make_failure(errc::unavailable, "there is no ps:" + std::to_string(server));
+            return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores[server])};
+          }};
+}
+
+void runtime::impl::wait_started() {
+  auto deadline = after(env_->clock.now(), options_.start_timeout);
+  auto term = shared_->started->wait(deadline, "start: not all servers and a worker were there");
+  if (term)
+    return;
+  auto why = term.error();
+  shutdown(std::chrono::seconds{2});
+  throw_failure(std::move(why));
+}
+
+result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server, term_no term) {
+  if (server < stores_.size())
+    return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores_[server])};
+  return connect_to_server(*env_, options_, server_address(server), server,
+                           {.task = {.job = job_kind::chief, .index = 0}}, term);
+}
+
+result<std::unique_ptr<server_vault>> runtime::impl::vault_from_program(std::uint32_t server, term_no term) {
+  if (server < stores_.size())
+    return std::unique_ptr<server_vault>{std::make_unique<local_server_vault>(stores_[server])};
+  return open_remote_vault(*env_, options_, server_address(server), server, term);
+}
+
+std::string runtime::impl::server_address(std::uint32_t server) {
+  auto all = cluster_->call<std::map<std::uint32_t, member>>(
+    "servers", options_.request_timeout, [](coordinator_state& s, auto done) { s.server_members(done); });
+  auto at = all.find(server);
+  return at == all.end() ? std::string{} : at->second.data_address;
+}
+
+// --- one member a process ---------------------------------------------------------------------------------------
+
+void runtime::impl::start_server() {
+  stores_.push_back(std::make_shared<shard_store>(options_.trace));
+  auto store = stores_.back();
+  data_ = std::make_unique<data_lane>(*env_, options_, *options_.task, store, nullptr);
+  auto& local = members_.emplace_back();
+  auto member = member_settings(*options_.task, local);
+  member.data_address = data_->address();
+  spawn_parameter_server(*system_, *env_,
+                         {.member = std::move(member),
+                          .store = store,
+                          .on_incarnation = [this](const incarnation& inc) { data_->become(inc); },
+                          .on_fence = [this](const task_id& t, std::uint32_t counter) { data_->fence(t, counter); }});
+}
+
+void runtime::impl::start_worker() {
+  auto& local = members_.emplace_back();
+  local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
+  auto task = *options_.task;
+  spawn_worker(*system_, *env_,
+               {.member = member_settings(task, local),
+                .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
+                .routes = [this](auto current,
+                                 const std::string& data_address) { return process_routes(current, data_address); },
+                .own_process = true,
+                .lanes_out = local.lanes});
+}
+
+worker_routes runtime::impl::process_routes(std::shared_ptr<const std::function<view()>> current,
+                                            const std::string& data_address) {
+  auto connect = [this, current](std::uint32_t server, const origin& self,
+                                 term_no term) -> result<std::unique_ptr<server_link>> {
+    std::string address;
+    for (const auto& m : (*current)().members)
+      if (m.task == task_id{.job = job_kind::ps, .index = server})
+        address = m.data_address;
+    return connect_to_server(*env_, options_, address, server, self, term);
+  };
+  auto blobs = std::make_shared<blob_client>(*env_, options_, data_address, *options_.task);
+  return {.connect = connect,
+          .get_blob = [blobs](const blob_key& key, std::uint64_t size_bytes) { return blobs->get(key, size_bytes); },
+          .put_blob = [blobs](const blob_key& key, std::string bytes) { return blobs->put(key, std::move(bytes)); }};
+}
+
+int runtime::impl::serve() {
+  if (is_coordinator())
+    throw_failure(errc::wrong_state, "serve: this process is the coordinator; it runs the program");
+  auto& local = members_.front();
+  auto why = local.ended->wait(never, "serve");
+  auto failed = why ? std::nullopt : std::optional{why.error()};
+  shutdown(std::chrono::seconds{5});
+  if (!failed)
+    return 0;
+  std::fprintf(stderr, "troupe: %s: %s\n", to_string(local.task).c_str(), to_string(*failed).c_str());
+  return 1;
+}
+
+void runtime::impl::shutdown(duration timeout) {
+  if (std::exchange(ended_, true))
+    return;
+  auto deadline = after(env_->clock.now(), timeout);
+  if (cluster_) {
+    class end final : public coordinator_call {
+    public:
+      void run(coordinator_state& state) override { state.end_cluster_now(); }
+    };
+    cluster_->post(std::make_shared<end>());
+    (void) membership_ended_->wait(deadline, "shutdown");
+    cluster_->front.reset();
+  }
+  for (auto& m : members_)
+    (void) m.ended->wait(deadline, "shutdown");
+  for (auto& m : members_)
+    if (m.lanes && *m.lanes)
+      (*m.lanes)->join(deadline);
+  if (data_)
+    data_->stop();
+}
+
+// --- the handle -------------------------------------------------------------------------------------------------
+
+runtime::runtime() : runtime{runtime_options{}} {}
+runtime::runtime(runtime_options options) : impl_{std::make_unique<impl>(std::move(options), nullptr)} {}
+runtime::runtime(runtime_options options, caf::actor_system& host)
+  : impl_{std::make_unique<impl>(std::move(options), &host)} {}
+runtime::runtime(runtime&&) noexcept = default;
+runtime& runtime::operator=(runtime&&) noexcept = default;
+runtime::~runtime() = default;
+
+runtime runtime::from_args(int argc, char** argv) {
+  return runtime{options_from_args(argc, argv)};
+}
+
+bool runtime::is_coordinator() const {
+  return impl_->is_coordinator();
+}
+
+int runtime::serve() {
+  return impl_->serve();
+}
+
+void runtime::shutdown(duration timeout) {
+  impl_->shutdown(timeout);
+}
+
+const std::string& runtime::address() const {
+  return impl_->address_;
+}
+
+const runtime_options& runtime::options() const {
+  return impl_->options_;
+}
+
+const environment& runtime::env() const {
+  return *impl_->env_;
+}
+
+std::shared_ptr<cluster> runtime::owner() const {
+  return impl_->cluster_;
+}
+
+} // namespace troupe

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/fwd.hpp>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/core/ids.hpp>
+#include <troupe/strategies/fwd.hpp>
+
+namespace troupe {
+
+struct runtime_options {
+  // within one process
+  std::uint32_t workers = 2;
+  std::uint32_t servers = 2;
+  /// Compute lanes of a worker: closures that it runs at once.
+  std::uint32_t lanes_per_worker = 1;
+
+  // over processes
+  /// What this process is; none: everything in this process.
+  std::optional<task_id> task{};
+  /// The coordinator's "host:port". For the coordinator itself: where it listens, port 0 for the system's choice.
+  std::string coordinator_address = "127.0.0.1:0";
+  /// Where a worker or server listens for control messages, and a server or the coordinator for data.
+  std::string listen_address = "127.0.0.1:0";
+  std::string data_listen_address = "127.0.0.1:0";
+  std::string cluster_name = "troupe";
+  /// Shared by all processes of a cluster. Needed to listen anywhere but on this machine.
+  std::string token{};
+
+  // limits
+  /// Start waits for all servers and this many workers.
+  std::uint32_t start_workers = 1;
+  duration start_timeout{std::chrono::seconds{60}};
+  duration request_timeout{std::chrono::seconds{30}};
+  std::size_t queue_len_max = 1024;
+  std::uint32_t max_strikes = 5;
+  std::uint64_t cancel_grace_ms = 10'000;
+  std::uint64_t quiesce_ms_max = 30'000;
+  std::uint64_t no_worker_ms_max = 600'000;
+  std::uint64_t coordinator_lost_ms_max = 60'000;
+  std::uint64_t suspect_ms_min = 1'000; ///< silence that is never suspicion
+  /// Off: an operation that is sent again is applied again.
+  bool effect_once = true;
+
+  /// Takes trace events and marks; outlives the runtime.
+  tracer* trace = nullptr;
+  /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
+  bool handle_signals = false;
+};
+
+/// Makes a host's configuration fit for Troupe, before its actor system is built: message types and scheduler settings,
+/// with `network` also CAF's network layer and a random node id. Without it a host's system works within one process
+/// only if it has registered nothing that clashes; `runtime` says what is missing.
+void configure(caf::actor_system_config& config, bool network = false);
+
+/// One process of a cluster, or a whole cluster in one process. Owns the actors and lanes that it starts; `shutdown` or
+/// the destructor ends them. Made and used on the program's threads.
+class runtime {
+public:
+  /// Everything in this process: two workers, two servers.
+  runtime();
+  explicit runtime(runtime_options options);
+  /// On the host's actor system, which outlives the runtime.
+  runtime(runtime_options options, caf::actor_system& host);
+  runtime(runtime&&) noexcept;
+  runtime& operator=(runtime&&) noexcept;
+  ~runtime();
+
+  /// Reads `--cluster FILE`, flags that begin with `--troupe-`, and TF_CONFIG; leaves every other flag to the program.
+  /// Embedded when none of them names a cluster. Throws `bad_config` naming the flag or field and the value.
+  static runtime from_args(int argc, char** argv);
+  static runtime_options options_from_args(int argc, char** argv);
+
+  /// True where the program runs: embedded, or as `chief`.
+  bool is_coordinator() const;
+  /// Workers and servers: until the cluster ends. Returns the process's exit code; says why on stderr when it is not 0.
+  int serve();
+  /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are cancelled and, past
+  /// `timeout`, abandoned.
+  void shutdown(duration timeout = std::chrono::seconds{10});
+
+  /// The coordinator's "host:port"; empty within one process.
+  const std::string& address() const;
+  const runtime_options& options() const;
+  const environment& env() const;
+  /// For the strategies.
+  std::shared_ptr<cluster> owner() const;
+
+private:
+  class impl;
+  std::unique_ptr<impl> impl_;
+};
+
+} // namespace troupe

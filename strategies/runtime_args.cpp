@@ -1,0 +1,143 @@
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include <troupe/core/production_ports.hpp>
+#include <troupe/strategies/cluster_resolver.hpp>
+#include <troupe/strategies/runtime.hpp>
+
+namespace troupe {
+
+namespace {
+
+[[noreturn]] void bad_flag(const std::string& flag, const std::string& value, const std::string& expected) {
+  throw_failure(errc::bad_config, flag + " is '" + value + "', expected " + expected);
+}
+
+std::uint32_t number(const std::string& flag, const std::string& value) {
+  std::size_t used = 0;
+  unsigned long out = 0;
+  try {
+    out = std::stoul(value, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != value.size() || value.front() == '-' || out > 100'000)
+    bad_flag(flag, value, "a number up to 100000");
+  return static_cast<std::uint32_t>(out);
+}
+
+task_id task_from(const std::string& flag, const std::string& value) {
+  auto colon = value.find(':');
+  auto job = value.substr(0, colon);
+  task_id out;
+  if (job == "chief")
+    out.job = job_kind::chief;
+  else if (job == "worker")
+    out.job = job_kind::worker;
+  else if (job == "ps")
+    out.job = job_kind::ps;
+  else
+    bad_flag(flag, value, "chief, worker:N or ps:N");
+  if (colon != std::string::npos)
+    out.index = number(flag, value.substr(colon + 1));
+  else if (out.job != job_kind::chief)
+    bad_flag(flag, value, "chief, worker:N or ps:N");
+  return out;
+}
+
+/// Takes counts and addresses of a cluster specification that names this process.
+void apply_cluster(runtime_options& options, const cluster_spec& spec, const own_task& own, const std::string& what) {
+  validate_parameter_server_cluster(spec, own).value_or_throw();
+  if (!own.type)
+    throw_failure(errc::bad_config, what + " has a cluster but no task.type: what is this process?");
+  auto task = task_from(what + " task", *own.type + ":" + std::to_string(own.id.value_or(0)));
+  options.task = task;
+  options.workers = spec.num_tasks("worker");
+  options.servers = spec.num_tasks("ps");
+  options.coordinator_address = spec.task_address("chief", 0);
+  if (task.job != job_kind::chief)
+    options.listen_address = spec.task_address(*own.type, task.index);
+}
+
+struct cluster_flags {
+  std::string file{};
+  std::string task{};
+};
+
+using setter = std::function<void(const std::string& flag, const std::string& value)>;
+
+std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& cluster) {
+  return {
+    {"--cluster", [&](auto&, auto& v) { cluster.file = v; }},
+    {"--troupe-task", [&](auto&, auto& v) { cluster.task = v; }},
+    {"--troupe-workers", [&](auto& f, auto& v) { options.workers = number(f, v); }},
+    {"--troupe-servers", [&](auto& f, auto& v) { options.servers = number(f, v); }},
+    {"--troupe-lanes", [&](auto& f, auto& v) { options.lanes_per_worker = number(f, v); }},
+    {"--troupe-start-workers", [&](auto& f, auto& v) { options.start_workers = number(f, v); }},
+    {"--troupe-coordinator", [&](auto&, auto& v) { options.coordinator_address = v; }},
+    {"--troupe-listen", [&](auto&, auto& v) { options.listen_address = v; }},
+    {"--troupe-data-listen", [&](auto&, auto& v) { options.data_listen_address = v; }},
+    {"--troupe-cluster-name", [&](auto&, auto& v) { options.cluster_name = v; }},
+  };
+}
+
+} // namespace
+
+runtime_options runtime::options_from_args(int argc, char** argv) {
+  runtime_options options;
+  cluster_flags cluster;
+  auto flags = flags_of(options, cluster);
+  for (int i = 1; i < argc; ++i) {
+    std::string flag = argv[i];
+    std::string value;
+    auto equals = flag.find('=');
+    bool inlined = equals != std::string::npos;
+    if (inlined) {
+      value = flag.substr(equals + 1);
+      flag.resize(equals);
+    }
+    auto at = flags.find(flag);
+    if (at == flags.end()) {
+      if (flag.starts_with("--troupe-"))
+        bad_flag("flag", flag, "one of the --troupe- flags");
+      continue; // the program's own
+    }
+    if (!inlined) {
+      if (i + 1 >= argc)
+        bad_flag(flag, "", "a value");
+      value = argv[++i];
+    }
+    at->second(flag, value);
+  }
+  if (const char* token = std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
+    options.token = token;
+  if (!cluster.file.empty()) {
+    auto ports = make_production_ports();
+    auto config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
+    if (!cluster.task.empty()) {
+      auto task = task_from("--troupe-task", cluster.task);
+      config.task = {.type = to_string(task.job), .id = task.index};
+    }
+    apply_cluster(options, config.cluster, config.task, "--cluster " + cluster.file);
+    return options;
+  }
+  tf_config_resolver resolver{[](const char* name) -> std::optional<std::string> {
+    const char* text = std::getenv(name);
+    return text ? std::optional<std::string>{text} : std::nullopt;
+  }};
+  auto spec = resolver.cluster().value_or_throw();
+  if (spec) {
+    auto own = resolver.task().value_or_throw();
+    if (!cluster.task.empty()) {
+      auto task = task_from("--troupe-task", cluster.task);
+      own = {.type = to_string(task.job), .id = task.index};
+    }
+    apply_cluster(options, spec, own, "TF_CONFIG");
+  } else if (!cluster.task.empty()) {
+    options.task = task_from("--troupe-task", cluster.task);
+  }
+  return options;
+}
+
+} // namespace troupe

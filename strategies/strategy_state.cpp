@@ -1,0 +1,180 @@
+#include <troupe/strategies/detail/strategy_state.hpp>
+
+#include <troupe/core/lane_context.hpp>
+#include <troupe/strategies/runtime.hpp>
+
+namespace troupe::detail {
+
+namespace {
+
+std::string slot_name(optimizer_kind kind, std::uint32_t slot) {
+  switch (kind) {
+    case optimizer_kind::momentum: return "momentum";
+    case optimizer_kind::adagrad: return "accumulator";
+    default: return slot == 0 ? "m" : "v";
+  }
+}
+
+} // namespace
+
+std::vector<std::string> slot_names(const optimizer_spec& spec) {
+  std::vector<std::string> out;
+  for (std::uint32_t i = 0; i < slot_count(spec.kind); ++i)
+    out.push_back(slot_name(spec.kind, i));
+  return out;
+}
+
+strategy_state::strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options)
+  : owner_{std::move(owner)}, options_{std::move(options)}, placement_{make_placement(options_.placement)} {}
+
+variable_list strategy_state::variables() const {
+  std::lock_guard lock{mutex_};
+  return in_order_;
+}
+
+variable_spec strategy_state::plan(const variable_options& options) {
+  variable_spec spec{.id = static_cast<variable_id>(next_id_),
+                     .name = options.name.empty() ? "variable_" + std::to_string(next_id_) : options.name,
+                     .type = options.type,
+                     .shape = options.shape,
+                     .optimizer = options.optimizer.spec()};
+  if (by_name_.contains(spec.name))
+    throw_failure(errc::mismatch, "variable '" + spec.name + "' exists already");
+  if (auto* whole = std::get_if<tensor>(&options.initial)) {
+    if (!whole->defined())
+      throw_failure(errc::invalid_argument, "variable '" + spec.name + "': its initial tensor is empty");
+    if (!options.shape.empty() && options.shape != whole->shape())
+      throw_failure(errc::shape_mismatch, "variable '" + spec.name + "': shape is " + to_string(options.shape)
+                                            + ", its initial value is " + to_string(whole->shape()));
+    spec.shape = whole->shape();
+    spec.type = whole->type();
+  } else if (auto* rule = std::get_if<initializer_spec>(&options.initial)) {
+    validate(*rule, spec.type, spec.shape).value_or_throw();
+    spec.initializer = *rule;
+  }
+  if (!is_sane(spec.shape, spec.type))
+    throw_failure(errc::invalid_argument, "variable '" + spec.name + "': shape " + to_string(spec.shape)
+                                            + " is negative or too large");
+  validate(spec.optimizer).value_or_throw();
+  spec.shards = options.colocate_with
+                  ? plan_colocated(spec.shape, options.colocate_with.spec().shards.front().server)
+                  : plan_shards(spec.shape, spec.type, options_.partitioner ? &options_.partitioner : nullptr,
+                                *placement_, owner_->servers())
+                      .value_or_throw();
+  ++next_id_;
+  return spec;
+}
+
+variable strategy_state::create(variable_options options) {
+  if (current_context().step)
+    throw_failure(errc::wrong_state, "a variable cannot be made inside a dataset function or step: make it in the "
+                                     "strategy's scope");
+  std::unique_lock lock{mutex_}; // one creation at a time: placement is by order
+  auto spec = std::make_shared<const variable_spec>(plan(options));
+  owner_->call<bool>("create variable '" + spec->name + "'", owner_->request_max(),
+                     [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
+  owner_->remember(spec);
+  variable out{spec, owner_};
+  by_name_[spec->name] = out;
+  in_order_.push_back(out);
+  auto later = later_;
+  lock.unlock();
+  if (later && later->find(spec->name))
+    restore_variable(*spec, *later);
+  else
+    fill(out, options);
+  return out;
+}
+
+void strategy_state::fill(const variable& v, const variable_options& options) {
+  if (auto* whole = std::get_if<tensor>(&options.initial)) {
+    v.assign(*whole);
+    return;
+  }
+  auto* make = std::get_if<shard_initializer>(&options.initial);
+  if (!make)
+    return;
+  std::vector<tensor> parts;
+  for (const auto& shard : v.spec().shards) {
+    auto shape = v.shape();
+    if (!shape.empty())
+      shape[0] = shard.row_end - shard.row_begin;
+    auto part = (*make)(shape, shard.row_begin);
+    if (part.shape() != shape || part.type() != v.type())
+      throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer gave "
+                                            + to_string(part.type()) + to_string(part.shape()) + " for rows from "
+                                            + std::to_string(shard.row_begin) + ", expected " + to_string(v.type())
+                                            + to_string(shape));
+    parts.push_back(std::move(part));
+  }
+  v.assign(parts.size() == 1 ? parts.front() : concatenate(parts));
+}
+
+void strategy_state::restore_later(std::shared_ptr<checkpoint_reader> from) {
+  std::lock_guard lock{mutex_};
+  later_ = std::move(from);
+}
+
+void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader& from) {
+  auto* saved = from.find(v.name);
+  auto expect = [&](bool ok, const std::string& what) {
+    if (!ok)
+      throw_failure(errc::mismatch, "restore: variable '" + v.name + "' " + what);
+  };
+  expect(saved, "is not in " + from.path());
+  expect(saved->shape == v.shape, "is " + to_string(v.shape) + ", saved as " + to_string(saved->shape));
+  for (std::size_t i = 0; i < v.shards.size(); ++i) {
+    const auto& shard = v.shards[i];
+    auto read = [&](std::string_view part) {
+      return from.read(v.name, part, shard.row_begin, shard.row_end).value_or_throw();
+    };
+    auto values = read(value_part);
+    expect(values.type() == v.type, "is " + to_string(v.type) + ", saved as " + to_string(values.type()));
+    std::vector<tensor> slots;
+    if (saved->optimizer == v.optimizer.kind)
+      for (const auto& name : slot_names(v.optimizer))
+        slots.push_back(read(name));
+    else
+      expect(v.optimizer.kind == optimizer_kind::none, "was saved with another optimizer");
+    owner_->vault(shard.server)
+      ->restore(v.id, static_cast<shard_index>(i), values, slots, saved->steps)
+      .value_or_throw();
+  }
+}
+
+} // namespace troupe::detail
+
+namespace troupe {
+
+parameter_server_strategy::parameter_server_strategy(runtime& rt, parameter_server_options options) {
+  auto owner = rt.owner();
+  if (!owner)
+    throw_failure(errc::bad_config, "parameter_server_strategy: this process is not the coordinator; call serve()");
+  state_ = std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
+}
+
+variable parameter_server_strategy::create_variable(variable_options options) {
+  return state_->create(std::move(options));
+}
+
+variable_list parameter_server_strategy::variables() const {
+  return state_->variables();
+}
+
+parameter_server_strategy::scope_guard::scope_guard(parameter_server_strategy& s)
+  : before_{std::exchange(current_context().strategy, s.state_.get())} {}
+
+parameter_server_strategy::scope_guard::~scope_guard() {
+  current_context().strategy = before_;
+}
+
+variable create_variable(variable_options options) {
+  if (current_context().step)
+    throw_failure(errc::wrong_state, "create_variable: not inside a dataset function or step");
+  auto* state = static_cast<detail::strategy_state*>(current_context().strategy);
+  if (!state)
+    throw_failure(errc::wrong_state, "create_variable: outside a strategy's scope");
+  return state->create(std::move(options));
+}
+
+} // namespace troupe
