@@ -37,7 +37,8 @@ void server_lane::run() {
   while (!stopped_.load(std::memory_order_acquire)) {
     if (any_order_.exchange(false, std::memory_order_acq_rel))
       take_orders();
-    bool more = accept_new();
+    accept_new();
+    bool more = false;
     auto now = env_.clock.now();
     auto deadline = never;
     for (auto& s : sessions_) {
@@ -47,8 +48,8 @@ void server_lane::run() {
       if (!s->ended)
         deadline = std::min(deadline, watch(*s));
     }
-    drop_ended();
-    if (!more)
+    bool room = drop_ended() && !listening_watched_; // for one that waits to be accepted
+    if (!more && !room)
       poller_->wait(deadline);
   }
   close_all();
@@ -91,13 +92,13 @@ void server_lane::take_orders() {
 
 // -- channels -----------------------------------------------------------------------------------------------------------
 
-bool server_lane::accept_new() {
+void server_lane::accept_new() {
   while (sessions_.size() < options_.channels_max) {
     auto wire = listener_->try_accept();
     if (!wire) {
       if (!std::exchange(listening_watched_, true))
         poller_->watch(*listener_);
-      return false;
+      return;
     }
     sessions_.push_back(std::make_unique<session>(std::move(wire), options_.frame_bytes_max));
     sessions_.back()->until = after(env_.clock.now(), options_.hello_max);
@@ -105,7 +106,6 @@ bool server_lane::accept_new() {
   }
   if (std::exchange(listening_watched_, false))
     poller_->forget(*listener_);
-  return false;
 }
 
 // True when there is more to do without waiting.
@@ -142,7 +142,8 @@ bool server_lane::serve(session& s) {
     frames += *event == frame_event::complete ? 1 : 0;
   }
   flush();
-  return frames == frames_per_turn;
+  // The reader may hold frames that came with the last ones and that no poller sees.
+  return !s.ending && !s.ended && s.out.queued_bytes() <= options_.queued_bytes_max;
 }
 
 // Watches for what the session waits for; the time at which it wants its turn anyway.
@@ -162,15 +163,18 @@ time_point server_lane::watch(session& s) {
   return s.until;
 }
 
-void server_lane::drop_ended() {
+// True when one was dropped.
+bool server_lane::drop_ended() {
   for (auto& s : sessions_)
     if (s->ended) {
       if (s->watched)
         poller_->forget(*s->wire);
       s->wire->close();
     }
-  if (std::erase_if(sessions_, [](const auto& s) { return s->ended; }) > 0)
+  bool dropped = std::erase_if(sessions_, [](const auto& s) { return s->ended; }) > 0;
+  if (dropped)
     channel_count_.store(sessions_.size());
+  return dropped;
 }
 
 void server_lane::close_all() {

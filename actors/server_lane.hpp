@@ -62,9 +62,9 @@ public:
 private:
   struct session;
 
-  bool accept_new();
+  void accept_new();
   bool serve(session& s);
-  void drop_ended();
+  bool drop_ended();
   void close_all();
   time_point watch(session& s);
   void take_orders();
