@@ -12,8 +12,8 @@
 
 #include <troupe/actors/closure.hpp>
 
-/// Where closures wait to be taken: one line a priority class, for all workers and for each worker alone. Plain data
-/// without a lock; `closure_queue` guards it.
+/// Where closures wait to be taken: one line a priority class, for all workers and for each worker
+/// alone. Plain data without a lock; `closure_queue` guards it.
 namespace troupe {
 
 inline constexpr int priority_min = -3;
@@ -31,17 +31,18 @@ enum class closure_place : std::uint8_t {
 /// A closure with what the queue knows of it. Every closure that `closure_queue` hands out is one.
 struct queued_closure : closure {
   closure_place place = closure_place::outside;
-  bool tagged = false;       ///< builds a resource: not part of any batch (row PS-B15)
-  bool alone = false;        ///< was handed out alone
-  std::uint32_t worker = 0;  ///< that took it last
-  std::uint32_t slot = 0;    ///< index among those in flight
+  bool tagged = false;      ///< builds a resource: not part of any batch (row PS-B15)
+  bool alone = false;       ///< was handed out alone
+  std::uint32_t worker = 0; ///< that took it last
+  std::uint32_t slot = 0;   ///< index among those in flight
   explicit queued_closure(closure c) : closure{std::move(c)} {}
 };
 
 using queued_closure_ptr = std::shared_ptr<queued_closure>;
 
-/// The lines of one audience. Each is in closure order at all times: a closure that comes back, or whose inputs arrived,
-/// goes to its own place and not to an end. Near the front that costs a few moves.
+/// The lines of one audience. Each is in closure order at all times: a closure that comes back, or
+/// whose inputs arrived, goes to its own place and not to an end. Near the front that costs a few
+/// moves.
 class closure_line {
 public:
   void insert(queued_closure_ptr c);
@@ -49,7 +50,9 @@ public:
   std::size_t size() const { return size_; }
   /// Classes that hold something, bit `priority - priority_min`.
   std::uint32_t classes() const { return classes_; }
-  const queued_closure_ptr& front(int class_index) const { return lines_[index(class_index)].front(); }
+  const queued_closure_ptr& front(int class_index) const {
+    return lines_[index(class_index)].front();
+  }
   queued_closure_ptr pop(int class_index);
   /// Empties all lines into `to`, highest class first.
   void move_all(std::vector<queued_closure_ptr>& to);
@@ -67,10 +70,11 @@ private:
 /// All lines of a coordinator.
 class closure_lanes {
 public:
-  /// By `tagged` and `options.worker`. @pre place is not `queued`, and the priority is in its domain.
+  /// By `tagged` and `options.worker`. @pre place is not `queued`, and the priority is in its
+  /// domain.
   void insert(queued_closure_ptr c);
-  /// The next one for `worker`, tagged ones first, then the highest class, then the lowest id; null when there is none.
-  /// Looks only; `pop` takes what the last `peek` for that worker showed.
+  /// The next one for `worker`, tagged ones first, then the highest class, then the lowest id; null
+  /// when there is none. Looks only; `pop` takes what the last `peek` for that worker showed.
   const queued_closure* peek(std::uint32_t worker, bool tagged_only);
   queued_closure_ptr pop(std::uint32_t worker, bool tagged_only);
   /// The highest class that `worker` could take from, tagged ones left out.

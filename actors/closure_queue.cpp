@@ -16,7 +16,8 @@ closure_queue::closure_queue(const environment& env, completion_board& board, te
     hooks_{std::move(hooks)},
     space_{env.waits.make_point()},
     ended_{env.waits.make_point()} {
-  no_worker_deadline_ = after(env_.clock.now(), std::chrono::milliseconds{options_.no_worker_ms_max});
+  no_worker_deadline_ =
+    after(env_.clock.now(), std::chrono::milliseconds{options_.no_worker_ms_max});
 }
 
 closure_queue::~closure_queue() {
@@ -91,8 +92,8 @@ result<std::shared_ptr<remote_state>> closure_queue::put(closure c, time_point d
   unique_lock lock{mutex_};
   result<void> room =
     priority < priority_min || priority > priority_max
-      ? make_failure(errc::invalid_argument, "closure_options.priority: " + std::to_string(priority)
-                                               + " is not in [-3, 3]")
+      ? make_failure(errc::invalid_argument,
+                     "closure_options.priority: " + std::to_string(priority) + " is not in [-3, 3]")
       : wait_for_room(lock, deadline, then);
   if (room) {
     entry->id = {term_, next_seq_++};
@@ -101,10 +102,10 @@ result<std::shared_ptr<remote_state>> closure_queue::put(closure c, time_point d
     admit(std::move(entry), then);
     feed_arrived(then);
   } else {
-    board_.set_ended(*value, remote_status::cancelled,
-                     make_failure(errc::cancelled, describe(*entry) + " was cancelled before it was"
-                                                     + " queued, schedule it again: "
-                                                     + to_string(room.error())));
+    board_.set_ended(
+      *value, remote_status::cancelled,
+      make_failure(errc::cancelled, describe(*entry) + " was cancelled before it was"
+                                      + " queued, schedule it again: " + to_string(room.error())));
     then.publish = true;
   }
   wake_waiters();
@@ -210,14 +211,16 @@ void closure_queue::end_everything(after_unlock& then) {
   for (const auto& c : lanes_.move_tagged())
     cancel(*c, because, then);
   auto flying = std::exchange(flying_, {});
-  std::sort(flying.begin(), flying.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  std::sort(flying.begin(), flying.end(),
+            [](const auto& a, const auto& b) { return a->id < b->id; });
   in_flight_ = 0;
   alone_.clear();
   for (const auto& c : flying)
     cancel(*c, because, then);
 }
 
-/// Takes all that wait, aside or not, out first: a cancelled input must not fail its takers, they go too.
+/// Takes all that wait, aside or not, out first: a cancelled input must not fail its takers, they
+/// go too.
 void closure_queue::cancel_queued(const char* because, after_unlock& then) {
   takers_.clear();
   auto all = lanes_.move_all();
@@ -274,9 +277,10 @@ failure closure_queue::stopped_failure() const {
 }
 
 failure closure_queue::no_worker_failure_locked() const {
-  return make_failure(errc::unavailable, "no live worker for no_worker_ms_max = "
-                                           + std::to_string(options_.no_worker_ms_max) + " ms, with "
-                                           + std::to_string(queued()) + " closures queued");
+  return make_failure(
+    errc::unavailable,
+    "no live worker for no_worker_ms_max = " + std::to_string(options_.no_worker_ms_max)
+      + " ms, with " + std::to_string(queued()) + " closures queued");
 }
 
 /// "closure 3:17 of train_step"; without the id before it has one.

@@ -18,11 +18,13 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/core/result.hpp>
 
-/// The coordinator's queue of closures and its error state: rows PS-B7 to E13, protocol 2.3 and 2.4. No CAF.
+/// The coordinator's queue of closures and its error state: rows PS-B7 to E13, protocol 2.3
+/// and 2.4. No CAF.
 namespace troupe {
 
 struct closure_queue_options {
-  /// Closures that are queued or wait for inputs; `put` waits at it. What is in flight or put back doesn't count.
+  /// Closures that are queued or wait for inputs; `put` waits at it. What is in flight or put back
+  /// doesn't count.
   std::size_t queue_len_max = 1024;
   /// Workers that a closure may take with it before it fails as `poisoned`; 0: any number.
   std::uint32_t max_strikes = 5;
@@ -32,14 +34,15 @@ struct closure_queue_options {
   std::size_t errors_len_max = 256;
 };
 
-/// What the queue calls, always outside its lock. They must not block; any thread may be the caller.
+/// What the queue calls, always outside its lock. They must not block; any thread may be the
+/// caller.
 struct closure_queue_hooks {
-  /// There is something to take. Not called again before the next `take`. Then call `take` for every worker with
-  /// credit left; `on_work` comes again when something new arrives after a `take` that returned less than asked, or in
-  /// an empty queue.
+  /// There is something to take. Not called again before the next `take`. Then call `take` for
+  /// every worker with credit left; `on_work` comes again when something new arrives after a `take`
+  /// that returned less than asked, or in an empty queue.
   std::function<void()> on_work{};
-  /// What is in flight shall be cancelled: a raise or a stop began. The number is the generation those closures were
-  /// taken under (`cancel_generation()` until all have ended).
+  /// What is in flight shall be cancelled: a raise or a stop began. The number is the generation
+  /// those closures were taken under (`cancel_generation()` until all have ended).
   std::function<void(std::uint64_t generation)> on_cancel{};
   /// For messages: the name of a function.
   std::function<std::string(function_index)> name_of{};
@@ -53,8 +56,8 @@ enum class put_back_reason : std::uint8_t {
   transient = 3            ///< an error that passes (rows PS-F1, F2)
 };
 
-/// An end as reported by a worker. `status`: ready (`value`), failed or cancelled (`why`). A failure with the code
-/// `cancelled` is a cancellation.
+/// An end as reported by a worker. `status`: ready (`value`), failed or cancelled (`why`). A
+/// failure with the code `cancelled` is a cancellation.
 struct closure_end {
   closure_ptr which{};
   remote_status status = remote_status::ready;
@@ -62,7 +65,8 @@ struct closure_end {
   failure why{};
 };
 
-/// Totals since the start, without tagged closures: scheduled = finished + failed + cancelled + queued + in flight.
+/// Totals since the start, without tagged closures: scheduled = finished + failed + cancelled +
+/// queued + in flight.
 struct closure_counts {
   std::uint64_t scheduled = 0;
   std::uint64_t finished = 0;
@@ -81,9 +85,10 @@ struct closure_levels {
   bool has_error = false;
 };
 
-/// The ids that servers need to prune their ledgers (protocol 3.3): an id up to `highest` that is not in `open` has
-/// ended. `open` also lists what was never dispatched but has a lower id than something that was (priorities, affinity
-/// and inputs reorder): a server that took such an id as settled would drop its updates.
+/// The ids that servers need to prune their ledgers (protocol 3.3): an id up to `highest` that is
+/// not in `open` has ended. `open` also lists what was never dispatched but has a lower id than
+/// something that was (priorities, affinity and inputs reorder): a server that took such an id as
+/// settled would drop its updates.
 struct settle_list {
   term_no term{};
   std::uint64_t highest = 0;         ///< seq of the highest id ever dispatched; 0: none
@@ -93,25 +98,31 @@ struct settle_list {
 /// Whether a closure must be the only one on its worker: from its second strike on.
 inline bool runs_alone(const closure& c) { return c.strikes >= 2; }
 
-/// The failure of whatever takes `input`, which failed or was cancelled: `input_failed` with the innermost error's text.
-/// An `input_failed` is passed on as it is, so that it never nests (row PS-E11).
+/// The failure of whatever takes `input`, which failed or was cancelled: `input_failed` with the
+/// innermost error's text. An `input_failed` is passed on as it is, so that it never nests (row
+/// PS-E11).
 failure input_failure(const remote_state& input);
 
-/// A monitor between user threads, which wait in it, and the coordinator actor, which never does. Any thread.
+/// A monitor between user threads, which wait in it, and the coordinator actor, which never does.
+/// Any thread.
 ///
-/// Order: the highest priority class first; inside a class in closure order, also for what comes back. A closure with
-/// `options.worker` is taken by that worker only. A closure that takes values waits aside, outside its class, until all
-/// are `ready` (an `aborted` one will be rebuilt and is waited for); when one failed or was cancelled, the closure fails
-/// with `input_failed`. That is an error like any other: the first one recorded is raised, so in the batch of the
-/// original error nothing is raised twice, and a closure scheduled later with a value that has failed is not silent.
+/// Order: the highest priority class first; inside a class in closure order, also for what comes
+/// back. A closure with `options.worker` is taken by that worker only. A closure that takes values
+/// waits aside, outside its class, until all are `ready` (an `aborted` one will be rebuilt and is
+/// waited for); when one failed or was cancelled, the closure fails with `input_failed`. That is an
+/// error like any other: the first one recorded is raised, so in the batch of the original error
+/// nothing is raised twice, and a closure scheduled later with a value that has failed is not
+/// silent.
 ///
-/// Raise (row PS-E3), by exactly one of the threads in `put`, `wait` or `done`: `on_cancel`, nothing is taken any more,
-/// wait until nothing is in flight, the queued ones become `cancelled`, next generation, the error is cleared and
-/// returned. A raise whose caller ran out of time stays begun and is completed by the next call.
+/// Raise (row PS-E3), by exactly one of the threads in `put`, `wait` or `done`: `on_cancel`,
+/// nothing is taken any more, wait until nothing is in flight, the queued ones become `cancelled`,
+/// next generation, the error is cleared and returned. A raise whose caller ran out of time stays
+/// begun and is completed by the next call.
 ///
-/// INV-Q1 each closure is in one place; INV-Q2 classes are in closure order; INV-Q3 `put` never exceeds the bound;
-/// INV-Q4 `wait` returns with nothing queued or in flight; INV-Q5 an error is raised once.
-/// Cost: constant a closure, without inputs and put-backs; no allocation but the closure itself and the lines' blocks.
+/// INV-Q1 each closure is in one place; INV-Q2 classes are in closure order; INV-Q3 `put` never
+/// exceeds the bound; INV-Q4 `wait` returns with nothing queued or in flight; INV-Q5 an error is
+/// raised once. Cost: constant a closure, without inputs and put-backs; no allocation but the
+/// closure itself and the lines' blocks.
 class closure_queue {
 public:
   closure_queue(const environment& env, completion_board& board, term_no term,
@@ -123,19 +134,21 @@ public:
 
   // -- user threads: these wait --
 
-  /// Queues `c` and gives it the next id. Makes `c.result` when it is null; returns it. Waits while the queue is full,
-  /// another thread is inside `wait` (row PS-B11) or a raise is going on. Every failure leaves the result `cancelled`:
-  /// the first recorded error of earlier closures, `deadline`, `unavailable` (stopped, or no worker for too long),
-  /// `invalid_argument` (priority).
+  /// Queues `c` and gives it the next id. Makes `c.result` when it is null; returns it. Waits while
+  /// the queue is full, another thread is inside `wait` (row PS-B11) or a raise is going on. Every
+  /// failure leaves the result `cancelled`: the first recorded error of earlier closures,
+  /// `deadline`, `unavailable` (stopped, or no worker for too long), `invalid_argument` (priority).
   result<std::shared_ptr<remote_state>> put(closure c, time_point deadline);
-  /// Until nothing is queued, waiting for inputs or in flight; raises the first error. `deadline`, `unavailable`.
+  /// Until nothing is queued, waiting for inputs or in flight; raises the first error. `deadline`,
+  /// `unavailable`.
   result<void> wait(time_point deadline);
   /// Whether nothing is queued or in flight; at once, except that it raises as `wait` does.
   result<bool> done(time_point deadline = never);
 
   // -- any thread, never waits --
 
-  /// The latest errors, oldest first, also of tagged closures and discarded ones (row PS-E1); `error_count` of all.
+  /// The latest errors, oldest first, also of tagged closures and discarded ones (row PS-E1);
+  /// `error_count` of all.
   std::vector<failure> errors() const;
   std::uint64_t error_count() const;
   closure_counts counts() const;
@@ -144,33 +157,36 @@ public:
   time_point no_worker_deadline() const;
   /// The failure that they then return.
   failure no_worker_failure() const;
-  /// Everything that has not ended becomes `cancelled`, in flight or not; everybody in `put`, `wait` or `done`, now or
-  /// later, gets `unavailable`; `on_cancel` when something was in flight. Later calls of the actor's side do nothing.
+  /// Everything that has not ended becomes `cancelled`, in flight or not; everybody in `put`,
+  /// `wait` or `done`, now or later, gets `unavailable`; `on_cancel` when something was in flight.
+  /// Later calls of the actor's side do nothing.
   void stop();
 
   // -- the coordinator actor: never waits --
 
-  /// Queues a closure that builds a per-worker resource (row PS-B15): run by `worker` only, before all others, outside
-  /// the bound, and invisible to `put`, `wait`, `done` and raises. Its failure stands in `errors()` only (row PS-E10).
-  /// `c.result` may be a value that was `aborted`.
+  /// Queues a closure that builds a per-worker resource (row PS-B15): run by `worker` only, before
+  /// all others, outside the bound, and invisible to `put`, `wait`, `done` and raises. Its failure
+  /// stands in `errors()` only (row PS-E10). `c.result` may be a value that was `aborted`.
   std::shared_ptr<remote_state> put_tagged(closure c, std::uint32_t worker);
   /// Takes the tagged closures of a lost worker out of the queue, without an end (row PS-R4).
   std::vector<closure_ptr> drop_tagged(std::uint32_t worker);
 
-  /// At most `n` closures for `worker`, each with its attempt one higher, now in flight. A closure that runs alone comes
-  /// alone: only when `worker_idle` (nothing else is there), and nothing comes after it before it has ended. Others
-  /// don't overtake it on the way to a busy worker. Empty during a raise (tagged ones excepted) and after `stop`.
+  /// At most `n` closures for `worker`, each with its attempt one higher, now in flight. A closure
+  /// that runs alone comes alone: only when `worker_idle` (nothing else is there), and nothing
+  /// comes after it before it has ended. Others don't overtake it on the way to a busy worker.
+  /// Empty during a raise (tagged ones excepted) and after `stop`.
   std::vector<closure_ptr> take(std::uint32_t worker, std::size_t n, bool worker_idle);
 
-  /// @pre (asserted, row PS-C8) for these and `put_back`: the closure came from `take` and is in flight.
+  /// @pre (asserted, row PS-C8) for these and `put_back`: the closure came from `take` and is in
+  /// flight.
   void mark_finished(const closure_ptr& c, payload value);
   void mark_failed(const closure_ptr& c, failure why);
   void mark_cancelled(const closure_ptr& c, failure why);
   /// Many ends under one lock, in order. Moves out of them.
   void mark_ended(std::span<closure_end> ends);
-  /// Back into the queue, in closure order, exempt from the bound. `lost`: the worker, for `worker_lost_running`; the
-  /// strike that reaches the limit ends the closure as `poisoned`. Once an error is recorded the closure is cancelled
-  /// instead (rows PS-C9, E13).
+  /// Back into the queue, in closure order, exempt from the bound. `lost`: the worker, for
+  /// `worker_lost_running`; the strike that reaches the limit ends the closure as `poisoned`. Once
+  /// an error is recorded the closure is cancelled instead (rows PS-C9, E13).
   void put_back(const closure_ptr& c, put_back_reason reason, task_id lost = {});
   void put_back(std::span<const closure_ptr> cs, put_back_reason reason, task_id lost = {});
   /// A value that this queue did not end itself (a rebuilt resource) has changed its status.
@@ -194,7 +210,8 @@ private:
     bool work = false;
     bool publish = false;
     std::optional<std::uint64_t> cancel{};
-    std::vector<std::shared_ptr<remote_state>> arrived{}; ///< ended, and somebody takes it; empty at unlock
+    std::vector<std::shared_ptr<remote_state>>
+      arrived{}; ///< ended, and somebody takes it; empty at unlock
   };
 
   // -- waits --
@@ -246,8 +263,9 @@ private:
 
   closure_lanes lanes_{};
   std::map<std::uint64_t, queued_closure_ptr> aside_{}; ///< by seq
-  std::unordered_map<const remote_state*, std::vector<queued_closure_ptr>> takers_{}; ///< looked up only
-  std::vector<queued_closure_ptr> flying_{}; ///< in flight, tagged ones too, in no order
+  std::unordered_map<const remote_state*, std::vector<queued_closure_ptr>>
+    takers_{};                                     ///< looked up only
+  std::vector<queued_closure_ptr> flying_{};       ///< in flight, tagged ones too, in no order
   std::map<std::uint32_t, std::uint64_t> alone_{}; ///< worker -> seq of what runs alone there
   std::size_t in_flight_ = 0;                      ///< without tagged ones
 

@@ -10,10 +10,10 @@ namespace troupe {
 failure input_failure(const remote_state& input) {
   if (input.why.code == errc::input_failed)
     return input.why;
-  failure why = make_failure(errc::input_failed, "the value of closure "
-                                                   + std::to_string(value_of(input.id.term)) + ":"
-                                                   + std::to_string(input.id.seq)
-                                                   + " was to be its input: " + to_string(input.why));
+  failure why = make_failure(errc::input_failed,
+                             "the value of closure " + std::to_string(value_of(input.id.term)) + ":"
+                               + std::to_string(input.id.seq)
+                               + " was to be its input: " + to_string(input.why));
   why.where = input.why.where;
   return why;
 }
@@ -38,7 +38,8 @@ void closure_queue::admit(queued_closure_ptr c, after_unlock& then) {
   make_takeable(std::move(c), then);
 }
 
-/// Whether all inputs are there; names the first that will never be. Registers `c` with what is missing.
+/// Whether all inputs are there; names the first that will never be. Registers `c` with what is
+/// missing.
 bool closure_queue::watch_inputs(const queued_closure_ptr& c, const remote_state*& broken) {
   bool complete = true;
   for (const auto& input : c->inputs) {
@@ -109,9 +110,11 @@ void closure_queue::hand_out(queued_closure_ptr c, std::uint32_t worker,
 queued_closure_ptr closure_queue::leave_flight(const closure_ptr& c) {
   TROUPE_ASSERT(c, "PS-C8 only a closure can end or come back");
   const auto& q = static_cast<const queued_closure&>(*c);
-  TROUPE_ASSERT(q.place == closure_place::in_flight, "PS-C8 a closure that ends or comes back is in flight");
+  TROUPE_ASSERT(q.place == closure_place::in_flight,
+                "PS-C8 a closure that ends or comes back is in flight");
   const std::size_t slot = q.slot;
-  TROUPE_ASSERT(slot < flying_.size() && flying_[slot].get() == &q, "INV-Q1 a closure in flight has its slot");
+  TROUPE_ASSERT(slot < flying_.size() && flying_[slot].get() == &q,
+                "INV-Q1 a closure in flight has its slot");
   queued_closure_ptr out = std::move(flying_[slot]);
   if (slot + 1 < flying_.size()) {
     flying_[slot] = std::move(flying_.back());
@@ -147,8 +150,7 @@ void closure_queue::end(queued_closure& c, remote_status status, payload&& value
 
 void closure_queue::cancel(queued_closure& c, const char* because, after_unlock& then) {
   end(c, remote_status::cancelled, {},
-      make_failure(errc::cancelled,
-                   describe(c) + " was cancelled, schedule it again: " + because),
+      make_failure(errc::cancelled, describe(c) + " was cancelled, schedule it again: " + because),
       then);
 }
 
@@ -164,7 +166,8 @@ void closure_queue::record(const failure& why, bool of_batch) {
 
 // -- taking --------------------------------------------------------------------------------------
 
-std::vector<closure_ptr> closure_queue::take(std::uint32_t worker, std::size_t n, bool worker_idle) {
+std::vector<closure_ptr> closure_queue::take(std::uint32_t worker, std::size_t n,
+                                             bool worker_idle) {
   std::vector<closure_ptr> out;
   std::lock_guard lock{mutex_};
   signalled_ = false;
@@ -228,7 +231,8 @@ void closure_queue::put_back(const closure_ptr& c, put_back_reason reason, task_
   put_back({&c, 1}, reason, lost);
 }
 
-void closure_queue::put_back(std::span<const closure_ptr> cs, put_back_reason reason, task_id lost) {
+void closure_queue::put_back(std::span<const closure_ptr> cs, put_back_reason reason,
+                             task_id lost) {
   after_unlock then;
   unique_lock lock{mutex_};
   if (stopped_)
@@ -321,8 +325,7 @@ void closure_queue::set_live_workers(std::size_t n) {
   }
   live_workers_ = n;
   no_worker_deadline_ =
-    n > 0 ? never
-          : after(env_.clock.now(), std::chrono::milliseconds{options_.no_worker_ms_max});
+    n > 0 ? never : after(env_.clock.now(), std::chrono::milliseconds{options_.no_worker_ms_max});
   // Sleepers chose their deadline under the old state.
   ended_->notify_all();
   space_->notify_all();

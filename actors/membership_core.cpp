@@ -9,7 +9,8 @@ namespace {
 
 namespace act = membership_action;
 
-/// A late copy of a hello must not bring a fenced process back; older ones than these would be admitted anew.
+/// A late copy of a hello must not bring a fenced process back; older ones than these would be
+/// admitted anew.
 constexpr std::size_t fenced_nonces_max = 64;
 
 constexpr duration ms(std::int64_t n) { return std::chrono::milliseconds{n}; }
@@ -32,7 +33,8 @@ failure membership_core::check(const hello& msg) const {
     return make_failure(errc::wrong_peer, who + "cluster \"" + msg.cluster.substr(0, 100)
                                             + "\", here \"" + options_.cluster + "\"");
   if (options_.token_holds && !options_.token_holds(msg))
-    return make_failure(errc::wrong_peer, who + "it does not prove that it has this cluster's token");
+    return make_failure(errc::wrong_peer,
+                        who + "it does not prove that it has this cluster's token");
   if (msg.nonce == 0)
     return make_failure(errc::wrong_peer, who + "nonce 0");
   if (failure why = check_task(msg.task); why.code != errc::none)
@@ -58,18 +60,19 @@ failure membership_core::check_task(const task_id& task) const {
     case job_kind::chief:
       return make_failure(errc::task_taken, who + "the chief is the coordinator that was asked");
     case job_kind::evaluator:
-      return make_failure(errc::bad_config, who + "an evaluator stays outside the training cluster");
+      return make_failure(errc::bad_config,
+                          who + "an evaluator stays outside the training cluster");
     case job_kind::worker:
       if (task.index < options_.workers
           || (options_.worker_index_max > 0 && task.index <= options_.worker_index_max))
         return {};
-      return make_failure(errc::bad_config, who + "the cluster has "
-                                              + std::to_string(options_.workers) + " workers");
+      return make_failure(errc::bad_config,
+                          who + "the cluster has " + std::to_string(options_.workers) + " workers");
     case job_kind::ps:
       if (task.index < options_.servers)
         return {};
-      return make_failure(errc::bad_config, who + "the cluster has "
-                                              + std::to_string(options_.servers) + " servers");
+      return make_failure(errc::bad_config,
+                          who + "the cluster has " + std::to_string(options_.servers) + " servers");
   }
   return make_failure(errc::bad_config, who + "no such job");
 }
@@ -86,9 +89,10 @@ membership_actions membership_core::on_hello(const hello& msg, hello_no request,
   if (s.live && s.inc.nonce == msg.nonce) {
     to.push_back(act::welcome{request, msg.task, s.inc}); // its answer was lost
   } else if (std::find(old.begin(), old.end(), msg.nonce) != old.end()) {
-    to.push_back(act::refuse{
-      request, make_failure(errc::fenced, to_string(msg.task) + ": the incarnation with this nonce"
-                                                                " is fenced, rejoin with another")});
+    to.push_back(
+      act::refuse{request, make_failure(errc::fenced, to_string(msg.task)
+                                                        + ": the incarnation with this nonce"
+                                                          " is fenced, rejoin with another")});
   } else if (s.live) {
     contest(s, msg, request, now, to);
   } else {
@@ -108,9 +112,9 @@ void membership_core::contest(seat& s, const hello& msg, hello_no request, time_
     return;
   }
   if (s.waiting) {
-    to.push_back(act::refuse{request, make_failure(errc::try_again,
-                                                   to_string(msg.task)
-                                                     + ": another process is asking for it")});
+    to.push_back(act::refuse{
+      request,
+      make_failure(errc::try_again, to_string(msg.task) + ": another process is asking for it")});
     return;
   }
   s.waiting = newcomer{.msg = msg,
@@ -146,8 +150,8 @@ membership_actions membership_core::on_hello_gone(hello_no request, time_point n
 
 // -- life and death ------------------------------------------------------------------------------
 
-/// The judge was away: nobody's silence counts for that long (protocol 1.6). Called with every input, because what
-/// waited in the mailbox may come before the late tick.
+/// The judge was away: nobody's silence counts for that long (protocol 1.6). Called with every
+/// input, because what waited in the mailbox may come before the late tick.
 void membership_core::notice_lateness(time_point now) {
   if (now <= due_)
     return;
@@ -179,8 +183,9 @@ membership_actions membership_core::on_heartbeat(const task_id& task, const inca
   s->detector.heartbeat(now);
   if (s->waiting && s->waiting->probed_twice) {
     to.push_back(act::refuse{s->waiting->request,
-                             make_failure(errc::task_taken, to_string(task) + " is held by a live"
-                                                            " process, incarnation "
+                             make_failure(errc::task_taken, to_string(task)
+                                                              + " is held by a live"
+                                                                " process, incarnation "
                                                               + std::to_string(s->inc.counter))});
     s->waiting.reset();
   }
@@ -255,8 +260,10 @@ membership_actions membership_core::on_tick(time_point now) {
 void membership_core::decide(const task_id& task, seat& s, time_point now, membership_actions& to) {
   if (s.waiting && s.waiting->probed_twice && now >= s.waiting->decision) {
     to.push_back(act::fence{task, s.inc});
-    remove(task, s, "it was silent for " + std::to_string(options_.probe_ms)
-                      + " ms while another process asked for its task", false, now, to);
+    remove(task, s,
+           "it was silent for " + std::to_string(options_.probe_ms)
+             + " ms while another process asked for its task",
+           false, now, to);
     return;
   }
   if (s.waiting && !s.waiting->probed_twice && now >= s.waiting->second_probe) {
@@ -323,10 +330,9 @@ std::vector<member_status> membership_core::statuses(time_point now) const {
 }
 
 std::size_t membership_core::live_count(job_kind job) const {
-  return static_cast<std::size_t>(
-    std::count_if(seats_.begin(), seats_.end(), [job](const auto& entry) {
-      return entry.first.job == job && entry.second.live;
-    }));
+  return static_cast<std::size_t>(std::count_if(
+    seats_.begin(), seats_.end(),
+    [job](const auto& entry) { return entry.first.job == job && entry.second.live; }));
 }
 
 } // namespace troupe

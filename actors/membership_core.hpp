@@ -13,8 +13,9 @@
 #include <troupe/core/time.hpp>
 #include <troupe/messages/messages.hpp>
 
-/// Who is in the cluster: the author of the views and the judge of silence (protocol 1.1, 1.3, 1.6, 1.7). No CAF calls,
-/// no clock: every input carries the time, every output is an action for the membership actor.
+/// Who is in the cluster: the author of the views and the judge of silence
+/// (protocol 1.1, 1.3, 1.6, 1.7). No CAF calls, no clock: every input carries the time, every
+/// output is an action for the membership actor.
 namespace troupe {
 
 struct membership_options {
@@ -96,25 +97,29 @@ struct member_status {
 
 /// One thread (the membership actor's).
 ///
-/// INV-M1 at most one incarnation of a task is in the view; INV-M2 counters of a task and the epoch only grow, the
-/// counter by one with each admission; INV-M3 what is fenced is never in a view again; INV-M4 a member whose heartbeats
-/// come at most the detector's floor less a tick apart is never fenced for silence, also when the judge sleeps; INV-M5 a
-/// silent one is fenced within its detector's patience, plus a tick, plus the judge's own lateness.
+/// INV-M1 at most one incarnation of a task is in the view; INV-M2 counters of a task and the epoch
+/// only grow, the counter by one with each admission; INV-M3 what is fenced is never in a view
+/// again; INV-M4 a member whose heartbeats come at most the detector's floor less a tick apart is
+/// never fenced for silence, also when the judge sleeps; INV-M5 a silent one is fenced within its
+/// detector's patience, plus a tick, plus the judge's own lateness.
 ///
-/// Taken task: the holder is probed at once and again after half of `probe_ms`. A heartbeat after the second probe
-/// proves it alive and the newcomer gets `task_taken` (one on its way from a process that just died proves nothing).
-/// Otherwise, at the end or when its socket is lost, the holder is fenced and the newcomer admitted.
+/// Taken task: the holder is probed at once and again after half of `probe_ms`. A heartbeat after
+/// the second probe proves it alive and the newcomer gets `task_taken` (one on its way from a
+/// process that just died proves nothing). Otherwise, at the end or when its socket is lost, the
+/// holder is fenced and the newcomer admitted.
 class membership_core {
 public:
   membership_core(membership_options options, time_point now);
 
-  /// Refusals: `wrong_peer` (version, cluster, token, functions: names the first that differs), `bad_config` (a task
-  /// that this cluster has no place for), `task_taken`, `fenced` (the nonce of a fenced incarnation: rejoin with
-  /// another), `try_again` (another newcomer is being decided on). The same nonce again gives the same incarnation.
+  /// Refusals: `wrong_peer` (version, cluster, token, functions: names the first that differs),
+  /// `bad_config` (a task that this cluster has no place for), `task_taken`, `fenced` (the nonce of
+  /// a fenced incarnation: rejoin with another), `try_again` (another newcomer is being decided
+  /// on). The same nonce again gives the same incarnation.
   membership_actions on_hello(const hello& msg, hello_no request, time_point now);
   /// The asker of a hello that was not answered yet has gone.
   membership_actions on_hello_gone(hello_no request, time_point now);
-  /// Also for any other message that a member must be alive for. From anything but the live incarnation: `fence`.
+  /// Also for any other message that a member must be alive for. From anything but the live
+  /// incarnation: `fence`.
   membership_actions on_heartbeat(const task_id& task, const incarnation& from, time_point now);
   membership_actions on_lost_socket(const task_id& task, const incarnation& of, time_point now);
   membership_actions on_left(const task_id& task, const incarnation& who, time_point now);
@@ -155,7 +160,8 @@ private:
   failure check_task(const task_id& task) const;
   void notice_lateness(time_point now);
   void admit(const hello& msg, hello_no request, time_point now, membership_actions& to);
-  void contest(seat& holder, const hello& msg, hello_no request, time_point now, membership_actions& to);
+  void contest(seat& holder, const hello& msg, hello_no request, time_point now,
+               membership_actions& to);
   void remove(const task_id& task, seat& s, std::string reason, bool clean, time_point now,
               membership_actions& to);
   void decide(const task_id& task, seat& s, time_point now, membership_actions& to);

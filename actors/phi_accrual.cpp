@@ -37,7 +37,9 @@ void phi_accrual::heartbeat(time_point now) {
   last_ = std::max(last_, now);
 }
 
-void phi_accrual::note_delay(duration d, time_point now) { last_ = std::min(last_ + d, std::max(last_, now)); }
+void phi_accrual::note_delay(duration d, time_point now) {
+  last_ = std::min(last_ + d, std::max(last_, now));
+}
 
 double phi_accrual::mean_ms() const { return static_cast<double>(sum_us_) / window_len / 1000.0; }
 

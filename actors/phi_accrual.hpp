@@ -9,7 +9,8 @@
 namespace troupe {
 
 struct phi_options {
-  /// Suspicion from this phi on: 8 means one wrong suspicion in 10^8 looks, were the intervals normally distributed.
+  /// Suspicion from this phi on: 8 means one wrong suspicion in 10^8 looks, were the intervals
+  /// normally distributed.
   double threshold = 8.0;
   /// Never suspected under this silence, whatever phi says (protocol 1.6).
   std::int64_t floor_ms = 1000;
@@ -23,9 +24,10 @@ struct phi_options {
   std::int64_t deviation_ms_min = 50;
 };
 
-/// Adaptive failure detector of one sender: a window of the last heartbeat intervals, taken as normally distributed, and
-/// phi(now) = -log10(probability that a heartbeat comes later than now). Plain; one thread.
-/// Cost: constant a call. Source: Hayashibara, Defago, Yared, Katayama, "The phi accrual failure detector", 2004.
+/// Adaptive failure detector of one sender: a window of the last heartbeat intervals, taken as
+/// normally distributed, and phi(now) = -log10(probability that a heartbeat comes later than now).
+/// Plain; one thread. Cost: constant a call. Source: Hayashibara, Defago, Yared, Katayama, "The phi
+/// accrual failure detector", 2004.
 class phi_accrual {
 public:
   explicit phi_accrual(phi_options options = {}, time_point now = {});
@@ -36,7 +38,8 @@ public:
   double phi(time_point now) const;
   bool suspicious(time_point now) const;
   duration silence(time_point now) const { return now > last_ ? now - last_ : duration{0}; }
-  /// The silence from which on `suspicious` holds, within a nanosecond of rounding: between floor and ceiling.
+  /// The silence from which on `suspicious` holds, within a nanosecond of rounding: between floor
+  /// and ceiling.
   duration patience() const;
   double mean_ms() const;
   double deviation_ms() const;

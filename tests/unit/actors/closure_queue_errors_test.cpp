@@ -1,5 +1,5 @@
-// Goal: the error state, cancellation, inputs, strikes, stop and the missing workers; and the scenarios of the
-// specification's queue table. Method as in closure_queue_test.cpp.
+// Goal: the error state, cancellation, inputs, strikes, stop and the missing workers; and the
+// scenarios of the specification's queue table. Method as in closure_queue_test.cpp.
 #include <doctest/doctest.h>
 
 #include "queue_support.hpp"
@@ -27,8 +27,8 @@ TEST_CASE("PS-E1 exactly one error is raised, the first recorded; errors() lists
   w.fail(taken[1], "first");
   w.fail(taken[0], "second");
   w.fail(taken[2], "third");
-  CHECK(w.queue->wait(never).error().text == "first");
-  CHECK(w.queue->wait(never));
+  CHECK(w.queue->wait(w.world.now()).error().text == "first");
+  CHECK(w.queue->wait(w.world.now()));
   auto all = w.queue->errors();
   REQUIRE(all.size() == 3);
   CHECK(all[0].text == "first");
@@ -70,12 +70,14 @@ TEST_CASE("PS-E2 between the error and the raise workers keep taking closures") 
   auto second = w.take_one();
   REQUIRE(second);
   w.finish(second);
-  CHECK(!w.queue->wait(never));
+  CHECK(!w.queue->wait(w.world.now()));
   CHECK(w.queue->counts().finished == 1);
   CHECK(w.queue->counts().cancelled == 1);
 }
 
-TEST_CASE("PS-E3 a raise cancels what is in flight, waits, cancels what is queued, renews, raises, clears") {
+TEST_CASE(
+  "PS-E3 a raise cancels what is in flight, waits, cancels what is queued, renews, raises, "
+  "clears") {
   queue_world w;
   w.put();
   w.put();
@@ -86,17 +88,17 @@ TEST_CASE("PS-E3 a raise cancels what is in flight, waits, cancels what is queue
   const auto generation = w.queue->cancel_generation();
   caller<void> join{[&] { return w.queue->wait(never); }};
   w.world.until_asleep(1);
-  CHECK(w.cancels == 1);                                // 1
+  CHECK(w.cancels == 1); // 1
   CHECK(w.cancelled_generation == generation);
-  CHECK(!join.returned());                              // 2
+  CHECK(!join.returned()); // 2
   CHECK(queued->status == remote_status::not_ready);
-  CHECK(w.queue->take(0, 9, true).empty());             // nothing new while it lasts
+  CHECK(w.queue->take(0, 9, true).empty()); // nothing new while it lasts
   CHECK(w.queue->cancel_generation() == generation);
   w.finish(b);
   CHECK(!join.outcome());
-  CHECK(queued->status == remote_status::cancelled);    // 3
+  CHECK(queued->status == remote_status::cancelled);     // 3
   CHECK(w.queue->cancel_generation() == generation + 1); // 4
-  CHECK(!w.queue->levels().has_error);                  // 5
+  CHECK(!w.queue->levels().has_error);                   // 5
 }
 
 TEST_CASE("PS-E4 the end of a closure that the raise cancelled never replaces the first error") {
@@ -113,15 +115,16 @@ TEST_CASE("PS-E4 the end of a closure that the raise cancelled never replaces th
       else
         w.queue->mark_cancelled(b, make_failure(errc::cancelled, "interrupted"));
     };
-    CHECK(w.queue->wait(never).error().text == "first");
+    CHECK(w.queue->wait(w.world.now()).error().text == "first");
     CHECK(value->status == remote_status::cancelled);
     CHECK(value->why.text == "interrupted");
     CHECK(w.queue->errors().size() == 1);
-    CHECK(w.queue->wait(never));
+    CHECK(w.queue->wait(w.world.now()));
   }
 }
 
-TEST_CASE("PS-E4 a step that throws something else because of the cancel does not replace it either") {
+TEST_CASE(
+  "PS-E4 a step that throws something else because of the cancel does not replace it either") {
   queue_world w;
   w.put();
   w.put();
@@ -129,8 +132,8 @@ TEST_CASE("PS-E4 a step that throws something else because of the cancel does no
   auto b = w.take_one();
   w.fail(a, "first");
   w.when_cancelled = [&] { w.fail(b, "a consequence"); };
-  CHECK(w.queue->wait(never).error().text == "first");
-  CHECK(w.queue->wait(never));
+  CHECK(w.queue->wait(w.world.now()).error().text == "first");
+  CHECK(w.queue->wait(w.world.now()));
 }
 
 TEST_CASE("PS-E5 three put, two taken, the first fails: counts before and after the raise") {
@@ -159,8 +162,8 @@ TEST_CASE("PS-E7 after several failures a join after the first raise returns nor
     w.put();
   for (const auto& c : w.queue->take(0, 4, true))
     w.fail(c);
-  CHECK(!w.queue->wait(never));
-  CHECK(w.queue->wait(never));
+  CHECK(!w.queue->wait(w.world.now()));
+  CHECK(w.queue->wait(w.world.now()));
   CHECK(*w.queue->done());
 }
 
@@ -170,7 +173,7 @@ TEST_CASE("PS-E8 tagged closures are not part of a raise") {
   w.put();
   auto b = w.queue->take(1, 1, true);
   w.fail(b[0]);
-  CHECK(!w.queue->wait(never));
+  CHECK(!w.queue->wait(w.world.now()));
   CHECK(resource->status == remote_status::not_ready);
   w.finish(w.take_one());
   CHECK(resource->status == remote_status::ready);
@@ -181,10 +184,10 @@ TEST_CASE("PS-E10 a failing tagged closure is listed at once and raised only by 
   auto resource = w.queue->put_tagged(make_closure(), 0);
   w.fail(w.take_one(), "no such file");
   CHECK(w.queue->errors().size() == 1);
-  CHECK(w.queue->wait(never));
+  CHECK(w.queue->wait(w.world.now()));
   auto value = w.put({}, {resource});
   CHECK(value->status == remote_status::failed);
-  auto raised = w.queue->wait(never);
+  auto raised = w.queue->wait(w.world.now());
   CHECK(raised.error().code == errc::input_failed);
   CHECK(raised.error().text.find("no such file") != std::string::npos);
 }
@@ -206,11 +209,13 @@ TEST_CASE("PS-E11 a failed input fails what takes it with the innermost text, ne
     CHECK(text.find("input") == text.rfind("input"));
   }
   CHECK(w.queue->levels().waiting_for_inputs == 0);
-  CHECK(w.queue->wait(never).error().text == "the cause"); // raised once, and nothing beside it
-  CHECK(w.queue->wait(never));
+  CHECK(w.queue->wait(w.world.now()).error().text
+        == "the cause"); // raised once, and nothing beside it
+  CHECK(w.queue->wait(w.world.now()));
 }
 
-TEST_CASE("PS-E13 a closure whose worker is lost during a raise ends cancelled and is not tried again") {
+TEST_CASE(
+  "PS-E13 a closure whose worker is lost during a raise ends cancelled and is not tried again") {
   queue_world w;
   w.put();
   auto value = w.put();
@@ -220,7 +225,7 @@ TEST_CASE("PS-E13 a closure whose worker is lost during a raise ends cancelled a
   w.when_cancelled = [&] {
     w.queue->put_back(b, put_back_reason::worker_lost_running, worker_n(0));
   };
-  CHECK(!w.queue->wait(never));
+  CHECK(!w.queue->wait(w.world.now()));
   CHECK(value->status == remote_status::cancelled);
   CHECK(!w.take_one());
 }
@@ -240,7 +245,7 @@ TEST_CASE("closure queue: a raise whose caller runs out of time is completed by 
   w.finish(b[0]);
   CHECK(queued->status == remote_status::ready);
   CHECK(w.queue->done().error().text == "first");
-  CHECK(w.queue->wait(never));
+  CHECK(w.queue->wait(w.world.now()));
 }
 
 // -- inputs --------------------------------------------------------------------------------------
@@ -276,7 +281,7 @@ TEST_CASE("closure queue: a cancelled input fails what takes it, and that is rai
   w.queue->mark_cancelled(w.take_one(), make_failure(errc::cancelled, "by hand"));
   CHECK(b->why.code == errc::input_failed);
   CHECK(b->why.text.find("by hand") != std::string::npos);
-  CHECK(w.queue->wait(never).error().code == errc::input_failed);
+  CHECK(w.queue->wait(w.world.now()).error().code == errc::input_failed);
 }
 
 TEST_CASE("closure queue: a chain of 20000 inputs fails from its first link without recursion") {
@@ -357,13 +362,14 @@ TEST_CASE("closure queue: after a lone closure ended or was lost its worker take
   }
 }
 
-TEST_CASE("closure queue: at max_strikes a closure is poisoned and names itself and the workers it took") {
+TEST_CASE(
+  "closure queue: at max_strikes a closure is poisoned and names itself and the workers it took") {
   queue_world w{{.max_strikes = 3}};
   auto value = w.put();
   for (std::uint32_t worker : {4u, 0u, 2u})
     w.queue->put_back(w.take_one(worker), put_back_reason::worker_lost_running, worker_n(worker));
   CHECK(value->status == remote_status::failed);
-  auto raised = w.queue->wait(never);
+  auto raised = w.queue->wait(w.world.now());
   CHECK(raised.error().code == errc::poisoned);
   CHECK(raised.error().text
         == "closure 3:1 of step_7 took 3 workers with it: worker:4, worker:0, worker:2");
@@ -374,7 +380,7 @@ TEST_CASE("closure queue: options.retries overrides max_strikes, and 0 strikes m
   auto few = w.put({.retries = 1});
   w.queue->put_back(w.take_one(), put_back_reason::worker_lost_running, worker_n(0));
   CHECK(few->status == remote_status::failed);
-  CHECK(!w.queue->wait(never));
+  CHECK(!w.queue->wait(w.world.now()));
   auto many = w.put();
   for (int i = 0; i < 100; ++i)
     w.queue->put_back(w.take_one(), put_back_reason::worker_lost_running, worker_n(0));

@@ -1,4 +1,5 @@
-// Goal: admission, contest, loss and views, case by case. Method: inputs with times of the test's own.
+// Goal: admission, contest, loss and views, case by case. Method: inputs with times of the test's
+// own.
 #include <doctest/doctest.h>
 
 #include "membership_support.hpp"
@@ -35,7 +36,9 @@ TEST_CASE("membership: a hello is welcomed as incarnation 1 and makes a view") {
   CHECK(j.core.is_live(worker(1), {1, 77}));
 }
 
-TEST_CASE("membership: the same hello again, after a lost answer, gives the same incarnation and no new view") {
+TEST_CASE(
+  "membership: the same hello again, after a lost answer, gives the same incarnation and no new "
+  "view") {
   judge j;
   j.say_hello(worker(0), 5);
   auto to = j.say_hello(worker(0), 5);
@@ -44,7 +47,9 @@ TEST_CASE("membership: the same hello again, after a lost answer, gives the same
   CHECK(j.core.current().epoch == epoch_no{1});
 }
 
-TEST_CASE("membership: another version, cluster, token or nonce 0 is a wrong peer, and the text tells which") {
+TEST_CASE(
+  "membership: another version, cluster, token or nonce 0 is a wrong peer, and the text tells "
+  "which") {
   membership_options o = judge::options();
   o.token_holds = [](const hello& x) { return x.token_mac == "right"; };
   judge j{o};
@@ -54,10 +59,11 @@ TEST_CASE("membership: another version, cluster, token or nonce 0 is a wrong pee
     change(x);
     return refusal(j.core.on_hello(x, hello_no{1}, j.now));
   };
-  for (auto [why, part] : {std::pair{say([](hello& x) { x.version = 9; }), "version 9, here 1"},
-                           {say([](hello& x) { x.cluster = "other"; }), "cluster \"other\", here \"c\""},
-                           {say([](hello& x) { x.token_mac = "wrong"; }), "token"},
-                           {say([](hello& x) { x.nonce = 0; }), "nonce 0"}}) {
+  for (auto [why, part] :
+       {std::pair{say([](hello& x) { x.version = 9; }), "version 9, here 1"},
+        {say([](hello& x) { x.cluster = "other"; }), "cluster \"other\", here \"c\""},
+        {say([](hello& x) { x.token_mac = "wrong"; }), "token"},
+        {say([](hello& x) { x.nonce = 0; }), "nonce 0"}}) {
     CHECK(why.code == errc::wrong_peer);
     CHECK(why.text.find(part) != std::string::npos);
     CHECK(why.text.find("worker:0") != std::string::npos);
@@ -66,7 +72,8 @@ TEST_CASE("membership: another version, cluster, token or nonce 0 is a wrong pee
   CHECK(j.core.current().members.empty());
 }
 
-TEST_CASE("membership: another function table is a wrong peer, naming the first function that differs") {
+TEST_CASE(
+  "membership: another function table is a wrong peer, naming the first function that differs") {
   judge j;
   hello x = judge::hello_of(worker(0), 9);
   x.functions_hash = 1;
@@ -80,7 +87,8 @@ TEST_CASE("membership: another function table is a wrong peer, naming the first 
   CHECK(why.text.find("function table 1, here 42") != std::string::npos);
 }
 
-TEST_CASE("membership: tasks without a place are refused: index, second chief, evaluator, unknown job") {
+TEST_CASE(
+  "membership: tasks without a place are refused: index, second chief, evaluator, unknown job") {
   judge j;
   auto say = [&](task_id task) { return refusal(j.say_hello(task, 9)); };
   CHECK(say(worker(3)).code == errc::bad_config);
@@ -104,7 +112,9 @@ TEST_CASE("membership: an open cluster takes more workers, up to its highest ind
   CHECK(j.core.statuses(j.now).size() == 6); // 3 workers, 2 servers, the one more
 }
 
-TEST_CASE("membership: a lost socket acts at once: fenced, out of the view, and its next life is one higher") {
+TEST_CASE(
+  "membership: a lost socket acts at once: fenced, out of the view, and its next life is one "
+  "higher") {
   judge j;
   j.say_hello(worker(0), 5);
   auto to = j.core.on_lost_socket(worker(0), {1, 5}, j.now);
@@ -137,7 +147,9 @@ TEST_CASE("membership: leaving is clean, and a launcher's word or the coordinato
   CHECK(j.core.on_launcher_says_dead(worker(2), j.now).empty());
 }
 
-TEST_CASE("membership: a heartbeat from a fenced or unknown incarnation is answered by a fence, a stranger's not") {
+TEST_CASE(
+  "membership: a heartbeat from a fenced or unknown incarnation is answered by a fence, a "
+  "stranger's not") {
   judge j;
   j.say_hello(worker(0), 5);
   CHECK(j.core.on_heartbeat(worker(0), {1, 5}, j.now).empty());
@@ -151,7 +163,8 @@ TEST_CASE("membership: a heartbeat from a fenced or unknown incarnation is answe
   CHECK(j.core.on_heartbeat(worker(50), {1, 5}, j.now).empty());
 }
 
-TEST_CASE("membership: a fenced process that says hello with its old nonce is told to draw another") {
+TEST_CASE(
+  "membership: a fenced process that says hello with its old nonce is told to draw another") {
   judge j;
   j.say_hello(worker(0), 5);
   j.core.on_lost_socket(worker(0), {1, 5}, j.now);
@@ -163,7 +176,9 @@ TEST_CASE("membership: a fenced process that says hello with its old nonce is to
 
 // -- two processes, one task ---------------------------------------------------------------------
 
-TEST_CASE("membership: a second process for a live task: the first is probed, alive, the newcomer gets task_taken") {
+TEST_CASE(
+  "membership: a second process for a live task: the first is probed, alive, the newcomer gets "
+  "task_taken") {
   judge j;
   j.say_hello(worker(0), 5);
   j.beat(worker(0), {1, 5});
@@ -194,7 +209,8 @@ TEST_CASE("membership: a silent holder is fenced after the probe and the newcome
   CHECK(count_of<act::new_view>(to) == 1); // one for both
 }
 
-TEST_CASE("membership: when the holder's socket is lost during the probe the newcomer gets in at once") {
+TEST_CASE(
+  "membership: when the holder's socket is lost during the probe the newcomer gets in at once") {
   judge j;
   j.say_hello(worker(0), 5);
   j.say_hello(worker(0), 6);
@@ -202,7 +218,9 @@ TEST_CASE("membership: when the holder's socket is lost during the probe the new
   CHECK(first_of<act::welcome>(to)->inc == incarnation{2, 6});
 }
 
-TEST_CASE("membership: a third process waits for the decision; an asker's repetition takes its place over") {
+TEST_CASE(
+  "membership: a third process waits for the decision; an asker's repetition takes its place "
+  "over") {
   judge j;
   j.say_hello(worker(0), 5);
   j.say_hello(worker(0), 6);

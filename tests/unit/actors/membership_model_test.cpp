@@ -1,5 +1,5 @@
-// Goal: the invariants INV-M1 to INV-M5 under every short sequence of inputs, and in a random cluster with slow networks,
-// killed and stopped processes and a judge that falls asleep.
+// Goal: the invariants INV-M1 to INV-M5 under every short sequence of inputs, and in a random
+// cluster with slow networks, killed and stopped processes and a judge that falls asleep.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,11 +29,11 @@ public:
     for (const auto& f : v.fences)
       fences[f.task] = f.counter;
     for (const auto& m : v.members) {
-      ok_ &= seen.insert(m.task).second;                                       // INV-M1
-      ok_ &= m.inc.counter > fences[m.task];                                   // INV-M3
-      ok_ &= !gone_.contains({m.task, m.inc});                                 // INV-M3
+      ok_ &= seen.insert(m.task).second;       // INV-M1
+      ok_ &= m.inc.counter > fences[m.task];   // INV-M3
+      ok_ &= !gone_.contains({m.task, m.inc}); // INV-M3
       std::uint32_t& top = top_[m.task];
-      ok_ &= m.inc.counter >= top && m.inc.counter <= top + 1;                 // INV-M2
+      ok_ &= m.inc.counter >= top && m.inc.counter <= top + 1; // INV-M2
       top = m.inc.counter;
     }
     for (const auto& f : last_.fences)
@@ -124,7 +124,8 @@ std::size_t explore(const judge& j, const view_watch& views, const answer_watch&
 
 } // namespace
 
-TEST_CASE("membership: every sequence of five inputs keeps the views sound and answers each hello once") {
+TEST_CASE(
+  "membership: every sequence of five inputs keeps the views sound and answers each hello once") {
   CHECK(explore(judge{}, {}, {}, 5, "") == 100'000);
 }
 
@@ -142,10 +143,12 @@ struct process {
   time_point last_sent{}; ///< heard at the latest one network delay later
 };
 
-/// Three workers, a network of up to 80 ms, a judge that handles its mailbox in order and sleeps now and then.
+/// Three workers, a network of up to 80 ms, a judge that handles its mailbox in order and sleeps
+/// now and then.
 class random_cluster {
 public:
-  explicit random_cluster(std::uint64_t seed) : dice_{seed}, now_{ms(1000)}, next_tick_{now_ + ms(100)} {
+  explicit random_cluster(std::uint64_t seed)
+    : dice_{seed}, now_{ms(1000)}, next_tick_{now_ + ms(100)} {
     for (std::uint32_t i = 0; i < 3; ++i)
       start(i);
   }
@@ -287,7 +290,8 @@ private:
       fail("a live worker was fenced: " + l.reason);
   }
 
-  /// INV-M5: nobody in the view was silent for longer than the longest patience, a tick, and what the judge slept.
+  /// INV-M5: nobody in the view was silent for longer than the longest patience, a tick, and what
+  /// the judge slept.
   void check_silent() {
     for (const auto& m : core_.current().members) {
       const auto& h = heard_[m.task.index];
@@ -344,7 +348,9 @@ TEST_CASE("membership: in random clusters live ones stay, silent ones go, and no
   CHECK(sleeps > 100);
 }
 
-TEST_CASE("membership: a silent worker is found within 1 s and two ticks when its heartbeats were regular") {
+TEST_CASE(
+  "membership: a silent worker is found within 1 s and two ticks when its heartbeats were "
+  "regular") {
   for (int phase = 0; phase < 100; phase += 7) {
     judge j;
     j.say_hello(worker(0), 5);

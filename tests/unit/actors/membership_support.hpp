@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -12,12 +13,13 @@ namespace troupe::test {
 constexpr duration ms(std::int64_t n) { return std::chrono::milliseconds{n}; }
 constexpr task_id worker(std::uint32_t i) { return {job_kind::worker, i}; }
 
+/// Throws, which fails the test, when there is none.
 template <class Action>
 const Action* first_of(const membership_actions& to) {
   for (const auto& one : to)
     if (const auto* found = std::get_if<Action>(&one))
       return found;
-  return nullptr;
+  throw std::logic_error{"no such action"};
 }
 
 template <class Action>
@@ -53,7 +55,9 @@ struct judge {
     return core.on_hello(hello_of(task, nonce), hello_no{++requests}, now);
   }
   hello_no last_request() const { return hello_no{requests}; }
-  membership_actions beat(task_id task, incarnation inc) { return core.on_heartbeat(task, inc, now); }
+  membership_actions beat(task_id task, incarnation inc) {
+    return core.on_heartbeat(task, inc, now);
+  }
   /// Lets `d` pass, with a tick every 100 ms.
   membership_actions run(duration d) {
     membership_actions all;

@@ -1,4 +1,5 @@
-// Goal: the detector is patient with what is regular, quick with what was quick, and never counts its own absence.
+// Goal: the detector is patient with what is regular, quick with what was quick, and never counts
+// its own absence.
 #include <doctest/doctest.h>
 
 #include <cmath>

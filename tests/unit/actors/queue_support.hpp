@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -18,8 +18,8 @@
 
 #include <troupe/actors/closure_queue.hpp>
 
-/// What the tests of the closure queue stand on: ports with a clock that only the test moves and waits whose sleepers
-/// can be counted, and short spellings.
+/// What the tests of the closure queue stand on: ports with a clock that only the test moves and
+/// waits whose sleepers can be counted, and short spellings.
 namespace troupe::test {
 
 /// Ports that a closure queue must never reach.
@@ -37,12 +37,15 @@ struct no_ports final : random_port, storage_port, lane_port, data_transport {
   void leave_now(int) override { std::abort(); }
   void yield() override { std::abort(); }
   result<std::unique_ptr<channel_listener>> listen(const std::string&) override { std::abort(); }
-  result<std::unique_ptr<channel>> connect(const std::string&, time_point) override { std::abort(); }
+  result<std::unique_ptr<channel>> connect(const std::string&, time_point) override {
+    std::abort();
+  }
   std::unique_ptr<channel_poller> make_poller() override { std::abort(); }
 };
 
-/// A clock that stands still until `advance`, and waits on it that end by a notification or by `advance` only. A
-/// notified thread counts as awake at once, so `until_asleep` shows that it looked again and chose to go on waiting.
+/// A clock that stands still until `advance`, and waits on it that end by a notification or by
+/// `advance` only. A notified thread counts as awake at once, so `until_asleep` shows that it
+/// looked again and chose to go on waiting.
 /// @pre notifications come with the waiters' mutex held.
 class still_world final : clock_port, wait_port {
 public:
@@ -62,10 +65,14 @@ public:
         p->notify_all();
       }
   }
-  /// Until `n` threads are inside a wait at once.
+  /// Until `n` threads are inside a wait at once. When that never comes the test has failed, with
+  /// threads that nobody can end.
   void until_asleep(int n) {
     std::unique_lock lock{mutex_};
-    changed_.wait(lock, [&] { return asleep_ == n; });
+    if (changed_.wait_for(lock, std::chrono::seconds{20}, [&] { return asleep_ == n; }))
+      return;
+    std::fprintf(stderr, "%d threads should wait, %d do\n", n, asleep_);
+    std::abort();
   }
   std::unique_ptr<wait_point> make_point() override { return std::make_unique<point>(*this); }
 
@@ -174,7 +181,8 @@ inline closure make_closure(std::uint32_t function = 7) {
 
 using seqs = std::vector<std::uint64_t>;
 
-/// Whether `body` ends its process through an assertion. Runs it in a child. @pre no other thread runs.
+/// Whether `body` ends its process through an assertion. Runs it in a child. @pre no other thread
+/// runs.
 inline bool asserts(const std::function<void()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
