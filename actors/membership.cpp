@@ -76,13 +76,15 @@ message_header membership_state::header(const incarnation& receiver) {
 // --- members speak ----------------------------------------------------------------------------------------------
 
 caf::result<hello_answer> membership_state::on_hello(hello& msg) {
+  auto sender = caf::strong_actor_ptr{self_->current_sender()}; // before the promise, which takes it
   auto promise = self_->make_response_promise<hello_answer>();
+  if (!sender)
+    return promise;
   if (ending_) {
     promise.deliver(hello_answer{.why = make_failure(errc::unavailable, "the cluster is ending")});
     return promise;
   }
   auto number = static_cast<hello_no>(++next_hello_);
-  auto sender = self_->current_sender();
   self_->monitor(sender);
   waiting_[number] = {.promise = promise, .handle = sender};
   act(core_.on_hello(msg, number, env_.clock.now()));
