@@ -43,7 +43,7 @@ struct coordinator_shared {
   /// Set once a term is granted by all servers and a worker is there; the queue exists from then on.
   std::shared_ptr<promise_slot<term_no>> started;
   std::unique_ptr<closure_queue> queue{};
-  blob_table blobs{};
+  std::shared_ptr<blob_table> blobs{std::make_shared<blob_table>()};
   std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
   std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };

@@ -27,7 +27,7 @@ void coordinator_state::dispatch() {
       auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
       if (batch.empty())
         continue;
-      more = batch.size() < room;
+      more |= batch.size() < room;
       last_function_ = batch.back()->function;
       send_to(index, std::move(batch));
     }
@@ -77,7 +77,7 @@ closure_order coordinator_state::order_of(const closure& c, bool local) {
   }
   order.blob_bytes = flat.size();
   blob_key key{.closure = c.id, .attempt = {}, .role = blob_role::argument};
-  if (auto ok = shared_->blobs.put(key, std::move(flat)); !ok)
+  if (auto ok = shared_->blobs->put(key, std::move(flat)); !ok)
     trace(env_, "coordinator.blob_refused", {{"closure", c.id.seq}, {"why", ok.error().text}}); // the worker will say so
   return order;
 }
@@ -151,7 +151,7 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end, std
       if (!value)
         return fail_attempt(index, *flew, std::move(why), ends);
       times_.add(c->function, end.run_ns);
-      shared_->blobs.drop(c->id);
+      shared_->blobs->drop(c->id);
       ends.push_back({.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
       return;
     }
@@ -170,7 +170,7 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
     return payload{};
   std::shared_ptr<const std::string> blob;
   if (end.blob_bytes != 0) {
-    blob = shared_->blobs.get({.closure = end.id, .attempt = end.attempt, .role = blob_role::result});
+    blob = shared_->blobs->get({.closure = end.id, .attempt = end.attempt, .role = blob_role::result});
     if (!blob) {
       why = make_failure(errc::unavailable, "the result of closure " + std::to_string(end.id.seq) + " did not arrive");
       return {};
@@ -201,7 +201,7 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       ends.push_back({.which = flew.what, .status = remote_status::cancelled, .value = {}, .why = std::move(why)});
       return;
     case verdict::fatal:
-      shared_->blobs.drop(flew.what->id);
+      shared_->blobs->drop(flew.what->id);
       ends.push_back({.which = flew.what, .status = remote_status::failed, .value = {}, .why = std::move(why)});
       return;
   }

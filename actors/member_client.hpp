@@ -244,6 +244,10 @@ private:
   void on_answer(std::uint64_t nonce, hello_answer& answer) {
     if (nonce != nonce_ || ended_)
       return;
+    if (answer.why.code == errc::fenced) { // admitted once, its welcome lost, and silent since: come as somebody new
+      nonce_ = 0;
+      return later(dial_timer, jitter(options_.retry_ms_max));
+    }
     if (answer.why.code == errc::try_again)
       return later(dial_timer, jitter(options_.retry_ms_max));
     if (answer.why.code != errc::none)

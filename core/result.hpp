@@ -19,7 +19,7 @@ public:
   explicit operator bool() const noexcept { return data_.index() == 0; }
   T& operator*() & { return std::get<0>(data_); }
   const T& operator*() const& { return std::get<0>(data_); }
-  T&& operator*() && { return std::get<0>(std::move(data_)); }
+  T operator*() && { return std::get<0>(std::move(data_)); } // by value: a range-for over a temporary must not dangle
   T* operator->() { return &std::get<0>(data_); }
   const T* operator->() const { return &std::get<0>(data_); }
   failure& error() { return std::get<1>(data_); }

@@ -137,7 +137,7 @@ void runtime::impl::start_coordinator() {
   auto coordinator = coordinator_settings();
   if (over_processes()) {
     data_ = std::make_unique<data_lane>(*env_, options_, task_id{.job = job_kind::chief, .index = 0}, nullptr,
-                                        &shared_->blobs);
+                                        shared_->blobs);
     coordinator.data_address = data_->address();
   }
   auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
@@ -214,21 +214,21 @@ void runtime::impl::wait_started() {
 result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server, term_no term) {
   if (server < stores_.size())
     return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores_[server])};
-  return connect_to_server(*env_, options_, server_address(server), server,
+  return connect_to_server(*env_, options_, server_member(server), server,
                            {.task = {.job = job_kind::chief, .index = 0}}, term);
 }
 
 result<std::unique_ptr<server_vault>> runtime::impl::vault_from_program(std::uint32_t server, term_no term) {
   if (server < stores_.size())
     return std::unique_ptr<server_vault>{std::make_unique<local_server_vault>(stores_[server])};
-  return open_remote_vault(*env_, options_, server_address(server), server, term);
+  return open_remote_vault(*env_, options_, server_member(server), server, term);
 }
 
-std::string runtime::impl::server_address(std::uint32_t server) {
+member runtime::impl::server_member(std::uint32_t server) {
   auto all = cluster_->call<std::map<std::uint32_t, member>>(
     "servers", options_.request_timeout, [](coordinator_state& s, auto done) { s.server_members(done); });
   auto at = all.find(server);
-  return at == all.end() ? std::string{} : at->second.data_address;
+  return at == all.end() ? member{} : at->second;
 }
 
 // --- one member a process ---------------------------------------------------------------------------------------
@@ -264,13 +264,18 @@ worker_routes runtime::impl::process_routes(std::shared_ptr<const std::function<
                                             const std::string& data_address) {
   auto connect = [this, current](std::uint32_t server, const origin& self,
                                  term_no term) -> result<std::unique_ptr<server_link>> {
-    std::string address;
-    for (const auto& m : (*current)().members)
+    member found;
+    for (auto& m : (*current)().members)
       if (m.task == task_id{.job = job_kind::ps, .index = server})
-        address = m.data_address;
-    return connect_to_server(*env_, options_, address, server, self, term);
+        found = std::move(m);
+    return connect_to_server(*env_, options_, found, server, self, term);
   };
-  auto blobs = std::make_shared<blob_client>(*env_, options_, data_address, *options_.task);
+  auto blobs = std::make_shared<blob_client>(*env_,
+                                             data_peer{.address = data_address,
+                                                       .cluster = options_.cluster_name,
+                                                       .token = options_.token,
+                                                       .self = {.task = *options_.task}},
+                                             options_.request_timeout);
   return {.connect = connect,
           .get_blob = [blobs](const blob_key& key, std::uint64_t size_bytes) { return blobs->get(key, size_bytes); },
           .put_blob = [blobs](const blob_key& key, std::string bytes) { return blobs->put(key, std::move(bytes)); }};

@@ -59,7 +59,7 @@ private:
   worker_routes process_routes(std::shared_ptr<const std::function<view()>> current, const std::string& data_address);
   result<std::unique_ptr<server_link>> link_from_program(std::uint32_t server, term_no term);
   result<std::unique_ptr<server_vault>> vault_from_program(std::uint32_t server, term_no term);
-  std::string server_address(std::uint32_t server);
+  member server_member(std::uint32_t server);
 
   std::unique_ptr<production_ports> ports_;
   std::unique_ptr<data_transport> transport_;
