@@ -1,0 +1,197 @@
+// What Troupe costs a training step: an epoch of Fashion-MNIST (784-128-10, batch 64, Adam) with
+// one worker and with two, against a plain loop over the same data pipeline and the same kernels.
+// A gradient takes a few hundred microseconds, so each microsecond of overhead a step shows.
+#include <array>
+#include <exception>
+
+#include <troupe/kernels/optimizers.hpp> // the peer runs the servers' update rule itself
+#include <troupe/troupe.hpp>
+
+#include "detail/bench.hpp"
+
+namespace tr = troupe;
+namespace kn = troupe::kernels;
+
+namespace {
+
+constexpr std::array<std::size_t, 3> widths{784, 128, 10};
+constexpr std::size_t batch_len = 64;
+constexpr std::size_t epoch_steps = 60'000 / batch_len;
+constexpr double plain_epoch_s_max = 0.65; // above it the machine was busy and the rows are void
+
+tr::dataset training_data() {
+  return tr::fashion_mnist("train").shuffle(60'000).repeat().batch(batch_len);
+}
+
+tr::shape_t shape_of(std::size_t i) {
+  const auto in = static_cast<std::int64_t>(widths[i / 2]);
+  const auto out = static_cast<std::int64_t>(widths[i / 2 + 1]);
+  return i % 2 == 0 ? tr::shape_t{in, out} : tr::shape_t{out};
+}
+
+/// What a worker keeps between steps.
+struct scratch {
+  kn::mlp_workspace<float> workspace{widths, batch_len};
+  std::array<tr::tensor, 4> gradients{};
+  scratch() {
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      gradients[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
+  }
+};
+
+double gradients_of(std::span<const std::span<const float>> weights, const tr::element& batch, scratch& at) {
+  std::array<std::span<float>, 4> out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = at.gradients[i].mutable_as<float>();
+  return kn::mlp_gradients<float, std::int64_t>(weights, batch.images().as<float>(), batch.labels().as<std::int64_t>(),
+                                                at.workspace, out)
+    .loss;
+}
+
+// --- ours -----------------------------------------------------------------------------------------
+
+float train_step(tr::worker_context& ctx, tr::dataset_iterator& batches, tr::per_worker_value<scratch>& own,
+                 const tr::variable_list& weights) {
+  const auto batch = batches.next();
+  const auto now = ctx.read(weights);
+  std::array<std::span<const float>, 4> w;
+  for (std::size_t i = 0; i < w.size(); ++i)
+    w[i] = now[i].blocks.front().values.as<float>();
+  const double loss = gradients_of(w, batch, own.value);
+  ctx.apply(weights, own.value.gradients);
+  return static_cast<float>(loss);
+}
+TROUPE_FUNCTION(train_step);
+
+/// A cluster in this process with `workers` workers and two servers.
+class cluster_run {
+public:
+  explicit cluster_run(std::uint32_t workers)
+    : rt_{tr::runtime_options{.workers = workers, .servers = 2}},
+      strategy_{rt_},
+      coordinator_{strategy_},
+      weights_{strategy_.scope([] {
+        tr::variable_list out;
+        for (std::size_t i = 0; i < 4; ++i)
+          out.push_back(tr::create_variable(
+            {.shape = shape_of(i),
+             .initial = i % 2 == 0 ? tr::glorot_uniform(i) : tr::zeros(),
+             .optimizer = tr::adam{1e-3f}}));
+        return out;
+      })},
+      own_{coordinator_.create_per_worker_value([] { return scratch{}; })},
+      data_{coordinator_.create_per_worker_dataset([] { return training_data(); })},
+      batches_{data_.iterator()} {}
+
+  /// Seconds for that many steps. The loss must have a value: a wrong run is no measurement.
+  double run(std::size_t steps) {
+    std::vector<tr::remote_value<float>> losses;
+    losses.reserve(steps);
+    const auto begin = bench::steady::now();
+    for (std::size_t i = 0; i < steps; ++i)
+      losses.push_back(coordinator_.schedule(train_step, batches_, own_, weights_));
+    coordinator_.join();
+    const double took = bench::seconds_since(begin);
+    last_loss_ = losses.back().fetch();
+    return took;
+  }
+  float last_loss() const { return last_loss_; }
+  const tr::runtime& rt() const { return rt_; }
+
+private:
+  tr::runtime rt_;
+  tr::parameter_server_strategy strategy_;
+  tr::cluster_coordinator coordinator_;
+  tr::variable_list weights_;
+  tr::per_worker<tr::per_worker_value<scratch>> own_;
+  tr::per_worker_dataset data_;
+  tr::per_worker<tr::dataset_iterator> batches_;
+  float last_loss_ = 0;
+};
+
+// --- the peer -------------------------------------------------------------------------------------
+
+/// The same work in a loop on one thread, updates in place.
+class plain_loop {
+public:
+  explicit plain_loop(const tr::environment& env) : batches_{training_data().iterate(env)} {
+    for (std::size_t i = 0; i < 4; ++i) {
+      weights_[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
+      m_[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
+      v_[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
+      std::uint32_t seed = 1;
+      if (i % 2 == 0)
+        for (float& x : weights_[i].mutable_as<float>()) {
+          seed = seed * 1664525u + 1013904223u;
+          x = (static_cast<float>(seed >> 8) / 16777216.0f - 0.5f) * 0.16f;
+        }
+    }
+  }
+
+  double run(std::size_t steps) {
+    const auto begin = bench::steady::now();
+    for (std::size_t i = 0; i < steps; ++i)
+      step();
+    return bench::seconds_since(begin);
+  }
+  float last_loss() const { return last_loss_; }
+
+private:
+  void step() {
+    const auto batch = batches_.next();
+    std::array<std::span<const float>, 4> w;
+    for (std::size_t i = 0; i < w.size(); ++i)
+      w[i] = weights_[i].as<float>();
+    last_loss_ = static_cast<float>(gradients_of(w, batch, scratch_));
+    ++t_;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      auto p = weights_[i].mutable_as<float>();
+      auto m = m_[i].mutable_as<float>();
+      auto v = v_[i].mutable_as<float>();
+      kn::adam_update<float>(p, p, m, m, v, v, scratch_.gradients[i].as<float>(), t_, {.learning_rate = 1e-3});
+    }
+  }
+
+  tr::dataset_iterator batches_;
+  scratch scratch_{};
+  std::array<tr::tensor, 4> weights_{};
+  std::array<tr::tensor, 4> m_{};
+  std::array<tr::tensor, 4> v_{};
+  std::uint64_t t_ = 0;
+  float last_loss_ = 0;
+};
+
+} // namespace
+
+int main(int argc, char** argv) try {
+  bench::report out{"train_overhead", argc, argv};
+  cluster_run one{1};
+  cluster_run two{2};
+  plain_loop plain{one.rt().env()};
+  const std::size_t steps = out.scaled(epoch_steps);
+  const double to_epoch = static_cast<double>(epoch_steps) / static_cast<double>(steps);
+  const auto samples = out.interleave({[&] { return one.run(steps) * to_epoch; },
+                                       [&] { return plain.run(steps) * to_epoch; },
+                                       [&] { return two.run(steps) * to_epoch; }});
+  for (const float loss : {one.last_loss(), two.last_loss(), plain.last_loss()})
+    if (!(loss > 0 && loss < 2.3f)) {
+      std::fprintf(stderr, "train_overhead: a loss of %g: this is not training\n", static_cast<double>(loss));
+      return 1;
+    }
+  const double plain_s = bench::median(samples[1]);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{2}}) {
+    bench::row r{.name = i == 0 ? "one_worker" : "two_workers", .unit = "s/epoch"};
+    r.params = {{"workers", i == 0 ? "1" : "2"}, {"servers", "2"}, {"batch", "64"}, {"steps", std::to_string(steps)},
+                {"model", bench::quoted("784-128-10")}};
+    r.ours = samples[i];
+    r.peer = "plain_loop";
+    r.peers = samples[1];
+    if (plain_s > plain_epoch_s_max)
+      r.note = "void: the plain loop took " + bench::number(plain_s, 3) + " s an epoch, the machine is busy";
+    out.add(std::move(r));
+  }
+  return out.finish();
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "train_overhead: %s\n", e.what());
+  return 1;
+}
