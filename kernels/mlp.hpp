@@ -2,7 +2,8 @@
 // cross-entropy at the end.
 //
 // Weights and gradients come as a list w0, b0, w1, b1, ...: w_l is [widths[l], widths[l + 1]]
-// row-major, b_l is [widths[l + 1]]. One thread per workspace at a time. Determinism, types and
+// row-major, b_l is [widths[l + 1]]. Weights may also come in row blocks, as a variable in shards
+// is read; gradients are always whole. One thread per workspace at a time. Determinism, types and
 // errors as in nn.hpp.
 #pragma once
 
@@ -10,6 +11,8 @@
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include <troupe/kernels/nn.hpp>
 
 namespace troupe::kernels {
 
@@ -52,6 +55,10 @@ template <class T>
 std::span<const T> mlp_forward(std::span<const std::span<const T>> weights, std::span<const T> x,
                                mlp_workspace<T>& workspace);
 
+template <class T>
+std::span<const T> mlp_forward(std::span<const row_blocks<T>> weights, std::span<const T> x,
+                               mlp_workspace<T>& workspace);
+
 /// Mean loss, number of correct rows, and in `gradients` (a list as `weights`, overwritten) the
 /// gradients of the loss. `x`: [labels.size(), widths[0]]; at most batch_max rows. No rows: loss 0
 /// and zero gradients.
@@ -60,9 +67,21 @@ mlp_result mlp_gradients(std::span<const std::span<const T>> weights, std::span<
                          std::span<const Label> labels, mlp_workspace<T>& workspace,
                          std::span<const std::span<T>> gradients);
 
+/// The same with weights in row blocks: the gradient of a block is that range of rows of its
+/// weight's gradient. Sums run block by block, so results differ from the whole weights' in the
+/// last bits unless the blocks are of multiples of 128 rows.
+template <class T, class Label>
+mlp_result mlp_gradients(std::span<const row_blocks<T>> weights, std::span<const T> x,
+                         std::span<const Label> labels, mlp_workspace<T>& workspace,
+                         std::span<const std::span<T>> gradients);
+
 /// The same without gradients, for evaluation.
 template <class T, class Label>
 mlp_result mlp_evaluate(std::span<const std::span<const T>> weights, std::span<const T> x,
+                        std::span<const Label> labels, mlp_workspace<T>& workspace);
+
+template <class T, class Label>
+mlp_result mlp_evaluate(std::span<const row_blocks<T>> weights, std::span<const T> x,
                         std::span<const Label> labels, mlp_workspace<T>& workspace);
 
 } // namespace troupe::kernels

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace troupe::kernels {
 
@@ -35,6 +37,28 @@ Eigen::Map<matrix<T>> view(std::span<T> x, std::size_t rows, std::size_t cols) {
 // maps and unmaps fresh pages.
 constexpr Eigen::Index slice_len = 128;
 
+template <class T>
+std::size_t rows_of(std::span<const T> block, std::size_t width) {
+  return width == 0 ? 0 : block.size() / width;
+}
+
+template <class T>
+std::size_t size_of(row_blocks<T> blocks) {
+  std::size_t out = 0;
+  for (const auto block : blocks)
+    out += block.size();
+  return out;
+}
+
+template <class T>
+void expect_rows(const char* function, const char* what, row_blocks<T> blocks, std::size_t width) {
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (width == 0 ? !blocks[i].empty() : blocks[i].size() % width != 0)
+      throw std::invalid_argument("kernels::" + std::string(function) + ": " + what + " block "
+                                  + std::to_string(i) + " has " + std::to_string(blocks[i].size())
+                                  + " elements, expected whole rows of " + std::to_string(width));
+}
+
 template <class Label>
 void expect_labels(const char* function, std::span<const Label> labels, std::size_t classes) {
   for (std::size_t i = 0; i < labels.size(); ++i)
@@ -46,33 +70,51 @@ void expect_labels(const char* function, std::span<const Label> labels, std::siz
 
 template <class T>
 void dense_forward(std::span<const std::type_identity_t<T>> x,
-                   std::span<const std::type_identity_t<T>> w,
-                   std::span<const std::type_identity_t<T>> bias, const dense_size& size,
-                   std::span<T> y) {
+                   row_blocks<std::type_identity_t<T>> w, row_blocks<std::type_identity_t<T>> bias,
+                   const dense_size& size, std::span<T> y) {
   detail::expect_size("dense_forward", "x.size()", x.size(), size.batch * size.inputs);
-  detail::expect_size("dense_forward", "w.size()", w.size(), size.inputs * size.outputs);
-  detail::expect_size("dense_forward", "bias.size()", bias.size(), size.outputs);
+  detail::expect_size("dense_forward", "w.size()", size_of(w), size.inputs * size.outputs);
+  expect_rows("dense_forward", "w", w, size.outputs);
+  detail::expect_size("dense_forward", "bias.size()", size_of(bias), size.outputs);
   detail::expect_size("dense_forward", "y.size()", y.size(), size.batch * size.outputs);
   const auto in = view(x, size.batch, size.inputs);
-  const auto weights = view(w, size.inputs, size.outputs);
   auto out = view(y, size.batch, size.outputs);
-  out.rowwise() = view(bias, 1, size.outputs).row(0);
-  for (Eigen::Index at = 0; at < in.cols(); at += slice_len) {
-    const Eigen::Index n = std::min(slice_len, in.cols() - at);
-    out.noalias() += in.middleCols(at, n) * weights.middleRows(at, n);
+  Eigen::Index column = 0;
+  for (const auto part : bias) {
+    const auto width = static_cast<Eigen::Index>(part.size());
+    out.middleCols(column, width).rowwise() = view(part, 1, part.size()).row(0);
+    column += width;
+  }
+  Eigen::Index row = 0;
+  for (const auto block : w) {
+    const auto weights = view(block, rows_of(block, size.outputs), size.outputs);
+    for (Eigen::Index at = 0; at < weights.rows(); at += slice_len) {
+      const Eigen::Index n = std::min(slice_len, weights.rows() - at);
+      out.noalias() += in.middleCols(row + at, n) * weights.middleRows(at, n);
+    }
+    row += weights.rows();
   }
 }
 
 template <class T>
+void dense_forward(std::span<const std::type_identity_t<T>> x,
+                   std::span<const std::type_identity_t<T>> w,
+                   std::span<const std::type_identity_t<T>> bias, const dense_size& size,
+                   std::span<T> y) {
+  dense_forward<T>(x, row_blocks<T>(&w, 1), row_blocks<T>(&bias, 1), size, y);
+}
+
+template <class T>
 void dense_backward(std::span<const std::type_identity_t<T>> x,
-                    std::span<const std::type_identity_t<T>> w,
+                    row_blocks<std::type_identity_t<T>> w,
                     std::span<const std::type_identity_t<T>> dy, const dense_size& size,
                     std::span<T> dw, std::span<std::type_identity_t<T>> db,
                     std::span<std::type_identity_t<T>> dx) {
   detail::expect_size("dense_backward", "x.size()", x.size(), size.batch * size.inputs);
-  detail::expect_size("dense_backward", "w.size()", w.size(), size.inputs * size.outputs);
+  detail::expect_size("dense_backward", "w.size()", size_of(w), size.inputs * size.outputs);
+  expect_rows("dense_backward", "w", w, size.outputs);
   detail::expect_size("dense_backward", "dy.size()", dy.size(), size.batch * size.outputs);
-  detail::expect_size("dense_backward", "dw.size()", dw.size(), w.size());
+  detail::expect_size("dense_backward", "dw.size()", dw.size(), size.inputs * size.outputs);
   detail::expect_size("dense_backward", "db.size()", db.size(), size.outputs);
   if (!dx.empty())
     detail::expect_size("dense_backward", "dx.size()", dx.size(), x.size());
@@ -89,12 +131,25 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
     bias_change.row(0) += change.row(row);
   if (dx.empty())
     return;
-  const auto weights = view(w, size.inputs, size.outputs);
   auto in_change = view(dx, size.batch, size.inputs);
-  for (Eigen::Index at = 0; at < weights.rows(); at += slice_len) {
-    const Eigen::Index n = std::min(slice_len, weights.rows() - at);
-    in_change.middleCols(at, n).noalias() = change * weights.middleRows(at, n).transpose();
+  Eigen::Index row = 0;
+  for (const auto block : w) {
+    const auto weights = view(block, rows_of(block, size.outputs), size.outputs);
+    for (Eigen::Index at = 0; at < weights.rows(); at += slice_len) {
+      const Eigen::Index n = std::min(slice_len, weights.rows() - at);
+      in_change.middleCols(row + at, n).noalias() = change * weights.middleRows(at, n).transpose();
+    }
+    row += weights.rows();
   }
+}
+
+template <class T>
+void dense_backward(std::span<const std::type_identity_t<T>> x,
+                    std::span<const std::type_identity_t<T>> w,
+                    std::span<const std::type_identity_t<T>> dy, const dense_size& size,
+                    std::span<T> dw, std::span<std::type_identity_t<T>> db,
+                    std::span<std::type_identity_t<T>> dx) {
+  dense_backward<T>(x, row_blocks<T>(&w, 1), dy, size, dw, db, dx);
 }
 
 template <class T>
@@ -170,6 +225,10 @@ std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> lab
   template std::size_t accuracy_count<T, Label>(std::span<const T>, std::span<const Label>,   \
                                                 std::size_t);
 #define TROUPE_INSTANTIATE(T)                                                                   \
+  template void dense_forward<T>(std::span<const T>, row_blocks<T>, row_blocks<T>,              \
+                                 const dense_size&, std::span<T>);                              \
+  template void dense_backward<T>(std::span<const T>, row_blocks<T>, std::span<const T>,        \
+                                  const dense_size&, std::span<T>, std::span<T>, std::span<T>); \
   template void dense_forward<T>(std::span<const T>, std::span<const T>, std::span<const T>,    \
                                  const dense_size&, std::span<T>);                              \
   template void dense_backward<T>(std::span<const T>, std::span<const T>, std::span<const T>,   \

@@ -22,6 +22,11 @@ struct dense_size {
   std::size_t outputs = 0;
 };
 
+/// A matrix in blocks of whole rows, in row order, each row-major; of a vector, its parts. Blocks
+/// may be of any sizes.
+template <class T>
+using row_blocks = std::span<const std::span<const T>>;
+
 /// y = x w + bias. x: [batch, inputs]; w: [inputs, outputs]; bias: [outputs]; y: [batch, outputs].
 template <class T>
 void dense_forward(std::span<const std::type_identity_t<T>> x,
@@ -29,11 +34,27 @@ void dense_forward(std::span<const std::type_identity_t<T>> x,
                    std::span<const std::type_identity_t<T>> bias, const dense_size& size,
                    std::span<T> y);
 
+/// The same with `w` and `bias` in blocks. Equal bits when the blocks' rows are multiples of 128,
+/// else equal up to the order of the sums.
+template <class T>
+void dense_forward(std::span<const std::type_identity_t<T>> x,
+                   row_blocks<std::type_identity_t<T>> w, row_blocks<std::type_identity_t<T>> bias,
+                   const dense_size& size, std::span<T> y);
+
 /// dw = x^T dy, db = column sums of dy, dx = dy w^T; an empty `dx` is skipped (the first layer
 /// needs none).
 template <class T>
 void dense_backward(std::span<const std::type_identity_t<T>> x,
                     std::span<const std::type_identity_t<T>> w,
+                    std::span<const std::type_identity_t<T>> dy, const dense_size& size,
+                    std::span<T> dw, std::span<std::type_identity_t<T>> db,
+                    std::span<std::type_identity_t<T>> dx);
+
+/// The same with `w` in blocks; dw is one matrix, and its block of rows [a, b) is the gradient of
+/// w's rows [a, b).
+template <class T>
+void dense_backward(std::span<const std::type_identity_t<T>> x,
+                    row_blocks<std::type_identity_t<T>> w,
                     std::span<const std::type_identity_t<T>> dy, const dense_size& size,
                     std::span<T> dw, std::span<std::type_identity_t<T>> db,
                     std::span<std::type_identity_t<T>> dx);

@@ -152,6 +152,78 @@ TEST_CASE("mlp: a workspace used for other batches in between gives the same bit
   CHECK(again.loss == first.loss);
 }
 
+TEST_CASE("mlp: weights in row blocks give the whole weights' results") {
+  for (const auto& cuts : {std::vector<std::size_t>{384, 784}, std::vector<std::size_t>{392, 784},
+                           std::vector<std::size_t>{1, 7, 500, 784}}) {
+    CAPTURE(cuts.size());
+    model<float> m({784, 128, 10});
+    for (auto& w : m.weights)
+      for (float& v : w)
+        v *= 0.1f;
+    const auto x = pixels<float>(16 * 784);
+    const auto y = labels_for(16, 10);
+    k::mlp_workspace<float> workspace(m.widths, 64);
+    const auto whole = gradients_of(m, x, y, workspace);
+    const auto want = m.gradients;
+    const auto in = m.inputs();
+    // w0 by `cuts`, b0 in two parts, w1 in three blocks, b1 whole
+    std::vector<std::vector<std::span<const float>>> parts(4);
+    std::size_t from = 0;
+    for (std::size_t to : cuts) {
+      parts[0].push_back(in[0].subspan(from * 128, (to - from) * 128));
+      from = to;
+    }
+    parts[1] = {in[1].first(60), in[1].subspan(60)};
+    parts[2] = {in[2].first(10), in[2].subspan(10, 990), in[2].subspan(1000)};
+    parts[3] = {in[3]};
+    const std::vector<k::row_blocks<float>> blocks(parts.begin(), parts.end());
+    for (auto& g : m.gradients)
+      g.assign(g.size(), 99.0f);
+    const auto cut = k::mlp_gradients<float, std::int32_t>(blocks, x, y, workspace, m.outputs());
+    CHECK(cut.loss == doctest::Approx(whole.loss).epsilon(1e-6));
+    CHECK(cut.correct == whole.correct);
+    float worst = 0;
+    for (std::size_t t = 0; t < want.size(); ++t)
+      for (std::size_t i = 0; i < want[t].size(); ++i)
+        worst = std::max(worst, std::fabs(want[t][i] - m.gradients[t][i]));
+    CHECK(worst < 1e-6f);
+    const auto evaluated = k::mlp_evaluate<float, std::int32_t>(blocks, x, y, workspace);
+    CHECK(evaluated.loss == doctest::Approx(whole.loss).epsilon(1e-6));
+    CHECK(evaluated.correct == whole.correct);
+  }
+}
+
+TEST_CASE("mlp: row blocks of multiples of 128 rows give the same bits as the whole") {
+  model<float> m({384, 16, 4});
+  const auto x = pixels<float>(9 * 384);
+  const auto y = labels_for(9, 4);
+  k::mlp_workspace<float> workspace(m.widths, 9);
+  const auto whole = gradients_of(m, x, y, workspace);
+  const auto want = m.gradients;
+  const auto in = m.inputs();
+  const std::vector<std::span<const float>> w0{in[0].first(128 * 16), in[0].subspan(128 * 16)};
+  const std::vector<k::row_blocks<float>> blocks{w0, k::row_blocks<float>(&in[1], 1),
+                                                 k::row_blocks<float>(&in[2], 1),
+                                                 k::row_blocks<float>(&in[3], 1)};
+  CHECK(k::mlp_gradients<float, std::int32_t>(blocks, x, y, workspace, m.outputs()).loss
+        == whole.loss);
+  CHECK(m.gradients == want);
+}
+
+TEST_CASE("mlp: a block that splits a row is refused by number") {
+  model<float> m({6, 5, 4});
+  k::mlp_workspace<float> workspace(m.widths, 9);
+  const auto in = m.inputs();
+  const std::vector<std::span<const float>> w0{in[0].first(7), in[0].subspan(7)};
+  const std::vector<k::row_blocks<float>> blocks{w0, k::row_blocks<float>(&in[1], 1),
+                                                 k::row_blocks<float>(&in[2], 1),
+                                                 k::row_blocks<float>(&in[3], 1)};
+  const auto x = pixels<float>(12);
+  CHECK_THROWS_WITH_AS(k::mlp_forward<float>(blocks, x, workspace),
+                       "kernels::dense_forward: w block 0 has 7 elements, expected whole rows of 5",
+                       std::invalid_argument);
+}
+
 TEST_CASE("mlp: evaluate and forward agree with the gradient pass") {
   model<double> m({6, 5, 4});
   const auto x = pixels<double>(9 * 6);
