@@ -5,7 +5,8 @@ namespace troupe {
 data_session::data_session(std::unique_ptr<channel> wire, std::uint64_t frame_bytes_max)
   : wire_{std::move(wire)}, in_{data_limits(frame_bytes_max)}, out_{data_limits(frame_bytes_max)} {}
 
-result<std::unique_ptr<data_session>> data_session::open(const environment& env, const data_peer& peer,
+result<std::unique_ptr<data_session>> data_session::open(const environment& env,
+                                                         const data_peer& peer,
                                                          time_point deadline) {
   auto wire = env.transport.connect(peer.address, deadline);
   if (!wire)
@@ -16,9 +17,10 @@ result<std::unique_ptr<data_session>> data_session::open(const environment& env,
   return out;
 }
 
-result<void> data_session::greet(const environment& env, const data_peer& peer, time_point deadline) {
-  hello_meta hello{data_protocol_version, peer.cluster,  peer.self.task, peer.self.inc,
-                   peer.receiver,         peer.term,     peer.token};
+result<void> data_session::greet(const environment& env, const data_peer& peer,
+                                 time_point deadline) {
+  hello_meta hello{data_protocol_version, peer.cluster, peer.self.task, peer.self.inc,
+                   peer.receiver,         peer.term,    peer.token};
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(data_kind::hello);
   frame.meta = encode_meta(std::move(hello));
@@ -54,8 +56,9 @@ result<void> data_session::greet(const environment& env, const data_peer& peer, 
     return why;
   }
   if (kind != data_kind::welcome)
-    return make_failure(errc::bad_frame, peer.address + ": frame kind " + std::to_string(in_.header().kind)
-                                           + " in answer to a hello");
+    return make_failure(
+      errc::bad_frame,
+      peer.address + ": frame kind " + std::to_string(in_.header().kind) + " in answer to a hello");
   auto welcome = decode_meta<welcome_meta>(in_.meta(), "welcome");
   if (!welcome)
     return welcome.error();

@@ -22,8 +22,9 @@ struct data_peer {
 /// A channel to a server after its welcome, with the frame codec on both sides. One lane.
 class data_session {
 public:
-  /// Dials, says hello and waits for the welcome on the calling lane. `connect_failed`, `deadline`, `connection_lost`; or
-  /// why the server refused: `wrong_peer`, `fenced`, `superseded`, `try_again`, naming the address.
+  /// Dials, says hello and waits for the welcome on the calling lane. `connect_failed`, `deadline`,
+  /// `connection_lost`; or why the server refused: `wrong_peer`, `fenced`, `superseded`,
+  /// `try_again`, naming the address.
   static result<std::unique_ptr<data_session>> open(const environment& env, const data_peer& peer,
                                                     time_point deadline);
 

@@ -11,9 +11,7 @@ namespace {
 constexpr std::uint64_t call_bits = 40;
 
 // Term and thread of a program call, as the id of its call 0: one entry per such id.
-closure_id thread_of(const closure_id& id) {
-  return {id.term, id.seq >> call_bits << call_bits};
-}
+closure_id thread_of(const closure_id& id) { return {id.term, id.seq >> call_bits << call_bits}; }
 
 template <class Entries>
 auto lower_bound_of(Entries& entries, const closure_id& id) {

@@ -16,23 +16,23 @@ enum class ledger_verdict : std::uint8_t {
   settled = 2,   ///< its closure or call has ended: answer `applied`, drop it
 };
 
-/// A call of the coordinator's own program, as a closure id: the calling thread and the number of the call on it.
+/// A call of the coordinator's own program, as a closure id: the calling thread and the number of
+/// the call on it.
 /// @pre `thread` < 2^23 and `call` < 2^40.
 constexpr closure_id program_call(term_no term, std::uint32_t thread, std::uint64_t call) {
   return {term, std::uint64_t{1} << 63 | std::uint64_t{thread} << 40 | call};
 }
 
 /// True for ids made by `program_call`.
-constexpr bool is_program_call(const closure_id& id) {
-  return (id.seq >> 63) != 0;
-}
+constexpr bool is_program_call(const closure_id& id) { return (id.seq >> 63) != 0; }
 
-/// Which operations one shard has applied: the memory behind "effect once". Not thread-safe: its shard locks.
+/// Which operations one shard has applied: the memory behind "effect once". Not thread-safe: its
+/// shard locks.
 ///
 /// INV-L1: an operation that `check` called fresh and that was recorded is never fresh again.
 /// INV-L2: what was settled once stays settled, whatever lists arrive later and in whatever order.
-/// INV-L3: entries are kept only for closures that are not settled, and for the newest call of each program thread.
-/// Source: docs/protocol.md, effects on parameters.
+/// INV-L3: entries are kept only for closures that are not settled, and for the newest call of each
+/// program thread. Source: docs/protocol.md, effects on parameters.
 class ledger {
 public:
   /// Neither changes anything nor fails. O(log entries).
@@ -42,9 +42,10 @@ public:
   /// @pre `check(key)` is fresh.
   void record(const op_key& key);
 
-  /// Ids of `term` that are neither above `highest` nor in `unsettled` have ended, and so has everything of an older
-  /// term; their entries go. A list that is older than one seen before changes nothing. `unsettled` must hold *every*
-  /// id up to `highest` that can still run, those that were not dispatched yet included. Any order.
+  /// Ids of `term` that are neither above `highest` nor in `unsettled` have ended, and so has
+  /// everything of an older term; their entries go. A list that is older than one seen before
+  /// changes nothing. `unsettled` must hold *every* id up to `highest` that can still run, those
+  /// that were not dispatched yet included. Any order.
   void settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled);
 
   /// Closures and program threads remembered.

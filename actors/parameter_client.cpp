@@ -11,36 +11,41 @@ namespace troupe {
 
 namespace {
 
-std::string label_of(const variable_spec& spec) {
-  return "variable '" + spec.name + "'";
-}
+std::string label_of(const variable_spec& spec) { return "variable '" + spec.name + "'"; }
 
 shape_t row_shape_of(const variable_spec& spec) {
   return spec.shape.empty() ? shape_t{} : shape_t{spec.shape.begin() + 1, spec.shape.end()};
 }
 
-result<void> check_range(std::span<const std::int64_t> rows, const variable_spec& spec, const char* what) {
+result<void> check_range(std::span<const std::int64_t> rows, const variable_spec& spec,
+                         const char* what) {
   auto bad = kernels::first_bad_row(rows, static_cast<std::size_t>(spec.rows()));
   if (bad == rows.size())
     return {};
-  return make_failure(errc::out_of_range, label_of(spec) + ": " + what + ": index " + std::to_string(rows[bad])
-                                            + " at position " + std::to_string(bad) + ", the variable has "
+  return make_failure(errc::out_of_range, label_of(spec) + ": " + what + ": index "
+                                            + std::to_string(rows[bad]) + " at position "
+                                            + std::to_string(bad) + ", the variable has "
                                             + std::to_string(spec.rows()) + " rows");
 }
 
 } // namespace
 
 row_place locate_row(const variable_spec& spec, std::int64_t row) {
-  auto after = std::upper_bound(spec.shards.begin(), spec.shards.end(), row,
-                                [](std::int64_t x, const shard_spec& part) { return x < part.row_end; });
+  auto after =
+    std::upper_bound(spec.shards.begin(), spec.shards.end(), row,
+                     [](std::int64_t x, const shard_spec& part) { return x < part.row_end; });
   auto shard = static_cast<std::uint32_t>(after - spec.shards.begin());
   return {static_cast<shard_index>(shard), row - after->row_begin};
 }
 
 parameter_client::parameter_client(const environment& env, catalogue find, link_maker connect,
                                    parameter_client_options options)
-  : env_{env}, find_{std::move(find)}, connect_{std::move(connect)}, options_{std::move(options)},
-    poller_{env.transport.make_poller()}, no_rows_{dtype::i64, {0}} {}
+  : env_{env},
+    find_{std::move(find)},
+    connect_{std::move(connect)},
+    options_{std::move(options)},
+    poller_{env.transport.make_poller()},
+    no_rows_{dtype::i64, {0}} {}
 
 parameter_client::~parameter_client() {
   for (auto& slot : links_)
@@ -73,7 +78,8 @@ result<void> parameter_client::for_each_server(F f) {
   return {};
 }
 
-// -- reading ------------------------------------------------------------------------------------------------------------
+// -- reading
+// ------------------------------------------------------------------------------------------------------------
 
 result<std::vector<variable_value>> parameter_client::read(std::span<const variable_id> variables) {
   clear_scratch(); // of a call that failed half-way
@@ -127,8 +133,8 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
     return known.error();
   const auto& spec = *(*known)->spec;
   if (!indices.defined() || indices.type() != dtype::i64)
-    return make_failure(errc::dtype_mismatch, label_of(spec) + ": gather: indices are " + to_string(indices.type())
-                                                + ", expected i64");
+    return make_failure(errc::dtype_mismatch, label_of(spec) + ": gather: indices are "
+                                                + to_string(indices.type()) + ", expected i64");
   auto ids = indices.as<std::int64_t>();
   if (auto ok = check_range(ids, spec, "gather"); !ok)
     return ok.error();
@@ -137,9 +143,11 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
   auto shape = indices.shape();
   shape.insert(shape.end(), row_shape.begin(), row_shape.end());
 
-  // Ascending and without repeats, rows come shard by shard; `place` puts them back in the order asked.
+  // Ascending and without repeats, rows come shard by shard; `place` puts them back in the order
+  // asked.
   std::vector<std::int64_t> unique(ids.begin(), ids.end());
-  bool as_asked = std::adjacent_find(unique.begin(), unique.end(), std::greater_equal<>{}) == unique.end();
+  bool as_asked =
+    std::adjacent_find(unique.begin(), unique.end(), std::greater_equal<>{}) == unique.end();
   if (!as_asked) {
     std::sort(unique.begin(), unique.end());
     unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
@@ -180,7 +188,8 @@ result<void> parameter_client::add_gathers(const variable_spec& spec, tensor& ro
       return link.error();
     auto b = static_cast<std::int64_t>(begin);
     auto e = static_cast<std::int64_t>(end);
-    scratch_of(part.server).gathers.push_back({{spec.id, shard_index{at}}, rows.rows(b, e), to.rows(b, e)});
+    scratch_of(part.server)
+      .gathers.push_back({{spec.id, shard_index{at}}, rows.rows(b, e), to.rows(b, e)});
     begin = end;
   }
   return {};
@@ -203,7 +212,8 @@ result<void> parameter_client::run_reads() {
     }
     return {};
   });
-  auto done = started ? drive(waiting_for::reads, after(env_.clock.now(), options_.reply_max)) : std::move(started);
+  auto done = started ? drive(waiting_for::reads, after(env_.clock.now(), options_.reply_max))
+                      : std::move(started);
   if (!done)
     for (auto& slot : links_)
       if (slot.link)
@@ -213,7 +223,8 @@ result<void> parameter_client::run_reads() {
   return done ? refused : done;
 }
 
-// -- changing -----------------------------------------------------------------------------------------------------------
+// -- changing
+// -----------------------------------------------------------------------------------------------------------
 
 result<void> parameter_client::mutate(std::span<const mutation> ops) {
   for (const auto& op : ops) {
@@ -244,9 +255,12 @@ result<void> parameter_client::mutate(std::span<const mutation> ops) {
 }
 
 result<void> parameter_client::check(const mutation& op, const variable_spec& spec) const {
-  auto refuse = [&](errc code, const std::string& what) { return make_failure(code, label_of(spec) + ": " + what); };
+  auto refuse = [&](errc code, const std::string& what) {
+    return make_failure(code, label_of(spec) + ": " + what);
+  };
   if (op.kind > mutation_kind::set_learning_rate)
-    return refuse(errc::invalid_argument, "operation kind " + std::to_string(static_cast<unsigned>(op.kind)));
+    return refuse(errc::invalid_argument,
+                  "operation kind " + std::to_string(static_cast<unsigned>(op.kind)));
   if (op.kind == mutation_kind::set_learning_rate) {
     if (!op.values.defined() || op.values.type() != dtype::f32 || op.values.size() != 1)
       return refuse(errc::shape_mismatch, "learning rate: values are " + to_string(op.values.type())
@@ -259,26 +273,30 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
   if (op.indices.defined() || takes_indices(op.kind))
     return check_rows(op, spec);
   if (op.values.shape() != spec.shape)
-    return refuse(errc::shape_mismatch, "values have shape " + to_string(op.values.shape()) + ", expected "
-                                          + to_string(spec.shape));
+    return refuse(errc::shape_mismatch, "values have shape " + to_string(op.values.shape())
+                                          + ", expected " + to_string(spec.shape));
   return {};
 }
 
 result<void> parameter_client::check_rows(const mutation& op, const variable_spec& spec) const {
-  auto refuse = [&](errc code, const std::string& what) { return make_failure(code, label_of(spec) + ": " + what); };
+  auto refuse = [&](errc code, const std::string& what) {
+    return make_failure(code, label_of(spec) + ": " + what);
+  };
   if (!op.indices.defined())
     return refuse(errc::invalid_argument, "a scatter without indices");
   if (op.kind != mutation_kind::apply && !takes_indices(op.kind))
     return refuse(errc::invalid_argument, "an assignment takes no indices");
   if (op.indices.type() != dtype::i64)
-    return refuse(errc::dtype_mismatch, "indices are " + to_string(op.indices.type()) + ", expected i64");
+    return refuse(errc::dtype_mismatch,
+                  "indices are " + to_string(op.indices.type()) + ", expected i64");
   if (op.indices.rank() != 1)
-    return refuse(errc::shape_mismatch, "indices have shape " + to_string(op.indices.shape()) + ", expected rank 1");
+    return refuse(errc::shape_mismatch,
+                  "indices have shape " + to_string(op.indices.shape()) + ", expected rank 1");
   auto expected = row_shape_of(spec);
   expected.insert(expected.begin(), op.indices.size());
   if (op.values.shape() != expected)
-    return refuse(errc::shape_mismatch, "values have shape " + to_string(op.values.shape()) + ", expected "
-                                          + to_string(expected));
+    return refuse(errc::shape_mismatch, "values have shape " + to_string(op.values.shape())
+                                          + ", expected " + to_string(expected));
   return check_range(op.indices.as<std::int64_t>(), spec, "scatter");
 }
 
@@ -299,13 +317,16 @@ void parameter_client::split(const mutation& op, known_variable& variable) {
     auto at = (options_.lane + n) % shards;
     auto piece = like;
     bool whole = shards == 1 || op.kind == mutation_kind::set_learning_rate;
-    piece.values = whole ? op.values : op.values.rows(spec.shards[at].row_begin, spec.shards[at].row_end);
+    piece.values =
+      whole ? op.values : op.values.rows(spec.shards[at].row_begin, spec.shards[at].row_end);
     add_piece(spec, at, std::move(piece));
   }
 }
 
-// Every shard gets a piece, those without rows an empty one, so that version and t stay alike (row PS-Q7).
-void parameter_client::split_rows(const mutation& op, const variable_spec& spec, const mutation_piece& like) {
+// Every shard gets a piece, those without rows an empty one, so that version and t stay alike (row
+// PS-Q7).
+void parameter_client::split_rows(const mutation& op, const variable_spec& spec,
+                                  const mutation_piece& like) {
   auto shards = spec.shards.size();
   if (shards == 1) {
     auto piece = like;
@@ -332,13 +353,15 @@ void parameter_client::split_rows(const mutation& op, const variable_spec& spec,
       shape[0] = count;
       piece.values = tensor{spec.type, std::move(shape)};
       if (row_bytes > 0)
-        kernels::gather_row_bytes(op.values.bytes(), row_bytes, from[at], piece.values.mutable_bytes());
+        kernels::gather_row_bytes(op.values.bytes(), row_bytes, from[at],
+                                  piece.values.mutable_bytes());
     }
     add_piece(spec, at, std::move(piece));
   }
 }
 
-void parameter_client::add_piece(const variable_spec& spec, std::size_t shard, mutation_piece piece) {
+void parameter_client::add_piece(const variable_spec& spec, std::size_t shard,
+                                 mutation_piece piece) {
   piece.shard = static_cast<shard_index>(shard);
   scratch_of(spec.shards[shard].server).pieces.push_back(std::move(piece));
 }
@@ -351,7 +374,8 @@ result<void> parameter_client::send_pieces(std::uint32_t server) {
   if (!link)
     return link.error();
   if (!(*link)->may_push(bytes)) {
-    auto room = drive(waiting_for::window, after(env_.clock.now(), options_.reply_max), server, bytes);
+    auto room =
+      drive(waiting_for::window, after(env_.clock.now(), options_.reply_max), server, bytes);
     if (!room)
       return room;
     link = link_to(server); // it may have been lost meanwhile

@@ -14,7 +14,8 @@
 
 namespace troupe {
 
-/// The shard that holds a row, and the row's number within it. Works for any layout in row order (rows PS-Q2, PS-M10).
+/// The shard that holds a row, and the row's number within it. Works for any layout in row order
+/// (rows PS-Q2, PS-M10).
 /// @pre 0 <= row < spec.rows()
 struct row_place {
   shard_index shard{};
@@ -23,7 +24,8 @@ struct row_place {
 row_place locate_row(const variable_spec& spec, std::int64_t row);
 
 struct parameter_client_options {
-  /// Number of the lane: where it starts among servers and shards, so that lanes don't queue up behind each other.
+  /// Number of the lane: where it starts among servers and shards, so that lanes don't queue up
+  /// behind each other.
   std::uint32_t lane = 0;
   /// Switches the ledgers off for what this client sends.
   bool at_least_once = false;
@@ -33,14 +35,15 @@ struct parameter_client_options {
   std::function<bool()> interrupted{};
 };
 
-/// A lane's way to all parameter servers: splits by shard what a step reads and changes, keeps the numbering behind
-/// "effect once", waits for answers. One lane; only `wake` is for any thread.
+/// A lane's way to all parameter servers: splits by shard what a step reads and changes, keeps the
+/// numbering behind "effect once", waits for answers. One lane; only `wake` is for any thread.
 ///
-/// A closure is one `begin`, any number of `read`, `gather` and `mutate`, then `finish` or `abandon`. A call that fails
-/// leaves the client usable: a lost server's link is made anew at the next call.
-/// Errors: `unknown_variable`, `shape_mismatch`, `dtype_mismatch`, `out_of_range`, `invalid_argument` before anything is
-/// sent; `unavailable` naming the server; `cancelled`, `deadline`; what a server answers.
-/// Marks: client.after_read, client.pushed_k_of_n, client.all_acked.
+/// A closure is one `begin`, any number of `read`, `gather` and `mutate`, then `finish` or
+/// `abandon`. A call that fails leaves the client usable: a lost server's link is made anew at the
+/// next call. Errors: `unknown_variable`, `shape_mismatch`, `dtype_mismatch`, `out_of_range`,
+/// `invalid_argument` before anything is sent; `unavailable` naming the server; `cancelled`,
+/// `deadline`; what a server answers. Marks: client.after_read, client.pushed_k_of_n,
+/// client.all_acked.
 class parameter_client {
 public:
   /// Null for a variable that nobody knows. Called rarely: the answer is kept for the term.
@@ -48,7 +51,8 @@ public:
   /// Makes a link to a server, by its index.
   using link_maker = std::function<result<std::unique_ptr<server_link>>(std::uint32_t server)>;
 
-  parameter_client(const environment& env, catalogue find, link_maker connect, parameter_client_options options = {});
+  parameter_client(const environment& env, catalogue find, link_maker connect,
+                   parameter_client_options options = {});
   ~parameter_client();
   parameter_client(const parameter_client&) = delete;
   parameter_client& operator=(const parameter_client&) = delete;
@@ -56,10 +60,11 @@ public:
   /// A closure (or program call) starts on this lane; operation numbers start at 0.
   void begin(closure_id closure, attempt_no attempt, const origin& from);
 
-  /// Each variable as its shards are now. In one process the blocks are the servers' memory; else they are rows of one
-  /// tensor of the client's.
+  /// Each variable as its shards are now. In one process the blocks are the servers' memory; else
+  /// they are rows of one tensor of the client's.
   result<std::vector<variable_value>> read(std::span<const variable_id> variables);
-  /// As `step_host::gather`. Each row is asked for once (row PS-M11). All rows of a shard are of one version.
+  /// As `step_host::gather`. Each row is asked for once (row PS-M11). All rows of a shard are of
+  /// one version.
   result<tensor> gather(variable_id variable, const tensor& indices);
   /// All of `ops` or, when one of them can't be, none. Returns once they are in the windows.
   result<void> mutate(std::span<const mutation> ops);
@@ -112,7 +117,8 @@ private:
   result<void> send_pieces(std::uint32_t server);
 
   enum class waiting_for : std::uint8_t { reads = 0, pushes = 1, window = 2 };
-  result<void> drive(waiting_for what, time_point deadline, std::uint32_t server = 0, std::uint64_t bytes = 0);
+  result<void> drive(waiting_for what, time_point deadline, std::uint32_t server = 0,
+                     std::uint64_t bytes = 0);
   bool is_done(waiting_for what, std::uint32_t server, std::uint64_t bytes) const;
   result<void> pump_all();
   void watch_all();

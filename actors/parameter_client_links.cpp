@@ -8,7 +8,8 @@ result<parameter_client::known_variable*> parameter_client::find(variable_id id)
   if (at == known_.end()) {
     auto spec = find_(id);
     if (!spec)
-      return make_failure(errc::unknown_variable, "there is no variable " + std::to_string(value_of(id)));
+      return make_failure(errc::unknown_variable,
+                          "there is no variable " + std::to_string(value_of(id)));
     at = known_.emplace(id, known_variable{std::move(spec), 0, 0}).first;
   }
   return &at->second;
@@ -34,8 +35,10 @@ parameter_client::scratch& parameter_client::scratch_of(std::uint32_t server) {
 }
 
 failure parameter_client::at_server(std::uint32_t server, failure why) const {
-  bool transport = why.code == errc::connection_lost || why.code == errc::connect_failed || why.code == errc::bad_frame;
-  auto out = make_failure(transport ? errc::unavailable : why.code, "ps:" + std::to_string(server) + ": " + why.text);
+  bool transport = why.code == errc::connection_lost || why.code == errc::connect_failed
+                   || why.code == errc::bad_frame;
+  auto out = make_failure(transport ? errc::unavailable : why.code,
+                          "ps:" + std::to_string(server) + ": " + why.text);
   out.where.task = {job_kind::ps, server};
   return out;
 }
@@ -55,7 +58,8 @@ result<void> parameter_client::take_read_refusals() {
   failure first;
   for (std::uint32_t server = 0; server < links_.size(); ++server)
     if (links_[server].link)
-      if (auto why = links_[server].link->take_read_failure(); why.code != errc::none && first.code == errc::none)
+      if (auto why = links_[server].link->take_read_failure();
+          why.code != errc::none && first.code == errc::none)
         first = at_server(server, std::move(why));
   return first.code == errc::none ? result<void>{} : result<void>{std::move(first)};
 }
@@ -97,27 +101,28 @@ void parameter_client::abandon() {
     }
 }
 
-void parameter_client::wake() {
-  poller_->wake();
-}
+void parameter_client::wake() { poller_->wake(); }
 
 bool parameter_client::is_done(waiting_for what, std::uint32_t server, std::uint64_t bytes) const {
   if (what == waiting_for::window)
     return links_[server].link == nullptr || links_[server].link->may_push(bytes);
   for (const auto& slot : links_)
-    if (slot.link && (what == waiting_for::reads ? slot.link->reads_pending() : slot.link->pushes_pending()))
+    if (slot.link
+        && (what == waiting_for::reads ? slot.link->reads_pending() : slot.link->pushes_pending()))
       return false;
   return true;
 }
 
-result<void> parameter_client::drive(waiting_for what, time_point deadline, std::uint32_t server, std::uint64_t bytes) {
+result<void> parameter_client::drive(waiting_for what, time_point deadline, std::uint32_t server,
+                                     std::uint64_t bytes) {
   while (!is_done(what, server, bytes)) {
     if (auto ok = pump_all(); !ok)
       return ok;
     if (is_done(what, server, bytes))
       break;
     if (options_.interrupted && options_.interrupted())
-      return make_failure(errc::cancelled, "the closure was cancelled while it waited for a parameter server");
+      return make_failure(errc::cancelled,
+                          "the closure was cancelled while it waited for a parameter server");
     if (env_.clock.now() >= deadline) {
       std::string owing;
       for (std::size_t i = 0; i < links_.size(); ++i)
@@ -129,7 +134,8 @@ result<void> parameter_client::drive(waiting_for what, time_point deadline, std:
     watch_all();
     poller_->wait(deadline);
   }
-  return push_failed_.code == errc::none || what == waiting_for::reads ? result<void>{} : result<void>{push_failed_};
+  return push_failed_.code == errc::none || what == waiting_for::reads ? result<void>{}
+                                                                       : result<void>{push_failed_};
 }
 
 result<void> parameter_client::pump_all() {

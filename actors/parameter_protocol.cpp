@@ -5,7 +5,9 @@ namespace troupe {
 namespace {
 
 result<void> check_piece(const piece_meta& x, std::uint64_t bulk_bytes) {
-  auto refuse = [](const std::string& what) { return make_failure(errc::bad_frame, "push: " + what); };
+  auto refuse = [](const std::string& what) {
+    return make_failure(errc::bad_frame, "push: " + what);
+  };
   if (x.kind > mutation_kind::set_learning_rate)
     return refuse("kind " + std::to_string(static_cast<unsigned>(x.kind)));
   if ((x.flags & ~piece_meta::all_flags) != 0)
@@ -28,18 +30,21 @@ std::uint64_t bytes_of(const piece_meta& x) {
 
 } // namespace
 
-result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes) {
+result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta,
+                                                 std::uint64_t bulk_bytes) {
   std::uint64_t left = bulk_bytes;
   for (const auto& x : meta.pieces) {
     if (auto ok = check_piece(x, bulk_bytes); !ok)
       return ok.error();
     auto bytes = bytes_of(x);
     if (bytes > left)
-      return make_failure(errc::bad_frame, "push: pieces of more than " + std::to_string(bulk_bytes) + " bytes");
+      return make_failure(errc::bad_frame,
+                          "push: pieces of more than " + std::to_string(bulk_bytes) + " bytes");
     left -= bytes;
   }
   if (left != 0)
-    return make_failure(errc::bad_frame, "push: " + std::to_string(left) + " bytes of bulk too many");
+    return make_failure(errc::bad_frame,
+                        "push: " + std::to_string(left) + " bytes of bulk too many");
   std::vector<mutation_piece> out(meta.pieces.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     const auto& x = meta.pieces[i];
@@ -66,9 +71,7 @@ std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces) {
   return out;
 }
 
-bulk_part bulk_of(const tensor& x) {
-  return {x.bytes(), std::make_shared<const tensor>(x)};
-}
+bulk_part bulk_of(const tensor& x) { return {x.bytes(), std::make_shared<const tensor>(x)}; }
 
 outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request) {
   outgoing_frame frame;
@@ -77,7 +80,8 @@ outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t r
   mutate_meta meta;
   meta.pieces.reserve(pieces.size());
   for (const auto& piece : pieces) {
-    piece_meta x{{piece.variable, piece.shard}, piece.key, piece.attempt, piece.kind, 0, dtype::f32, {}, 0};
+    piece_meta x{
+      {piece.variable, piece.shard}, piece.key, piece.attempt, piece.kind, 0, dtype::f32, {}, 0};
     if (piece.values.defined()) {
       x.flags |= piece_meta::has_values;
       x.type = piece.values.type();

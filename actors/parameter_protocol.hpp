@@ -14,8 +14,9 @@
 #include <troupe/core/payload.hpp>
 #include <troupe/transport/frame.hpp>
 
-/// What travels between lanes and parameter servers, in frames (transport/frame.hpp). A frame's meta is one of the
-/// structs below; its bulk is told beside each kind. Answers come in the order of the questions and carry their request.
+/// What travels between lanes and parameter servers, in frames (transport/frame.hpp). A frame's
+/// meta is one of the structs below; its bulk is told beside each kind. Answers come in the order
+/// of the questions and carry their request.
 ///
 ///     channel := hello (refused | welcome (question | answer)*)
 namespace troupe {
@@ -44,7 +45,8 @@ enum class data_kind : std::uint8_t {
   done = 19,        ///< outcome_meta
 };
 
-/// The codec's bounds on both sides: meta is decoded into vectors of structs, so its length bounds what that allocates.
+/// The codec's bounds on both sides: meta is decoded into vectors of structs, so its length bounds
+/// what that allocates.
 constexpr frame_limits data_limits(std::uint64_t bulk_bytes_max) {
   return {static_cast<std::uint8_t>(data_kind::done), std::uint32_t{256} << 10, bulk_bytes_max};
 }
@@ -169,7 +171,8 @@ std::string encode_meta(T x) {
   return std::move(out.out.bytes);
 }
 
-/// The struct in a frame's meta; `bad_frame` naming `what` when counts or lengths don't hold or bytes are left.
+/// The struct in a frame's meta; `bad_frame` naming `what` when counts or lengths don't hold or
+/// bytes are left.
 template <class T>
 result<T> decode_meta(std::string_view bytes, const char* what) {
   T out{};
@@ -178,14 +181,16 @@ result<T> decode_meta(std::string_view bytes, const char* what) {
     in(out);
     if (in.rest_bytes() == 0)
       return out;
-    return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(in.rest_bytes()) + " bytes left");
+    return make_failure(errc::bad_frame,
+                        std::string{what} + ": " + std::to_string(in.rest_bytes()) + " bytes left");
   } catch (const std::length_error& e) {
     return make_failure(errc::bad_frame, std::string{what} + ": " + e.what());
   }
 }
 
-/// Memory for a push as `meta` describes it: tensors of their own, filled by the frame's bulk. `bad_frame` when a kind, a
-/// type, a shape or a flag can't be, or the sizes don't sum to `bulk_bytes`; nothing is allocated then.
+/// Memory for a push as `meta` describes it: tensors of their own, filled by the frame's bulk.
+/// `bad_frame` when a kind, a type, a shape or a flag can't be, or the sizes don't sum to
+/// `bulk_bytes`; nothing is allocated then.
 result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes);
 /// Where the bulk of staged pieces goes, in wire order.
 std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces);

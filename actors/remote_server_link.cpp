@@ -20,7 +20,8 @@ failure broken(const std::string& what) {
 
 } // namespace
 
-result<std::unique_ptr<server_link>> remote_server_link::connect(const environment& env, const data_peer& peer,
+result<std::unique_ptr<server_link>> remote_server_link::connect(const environment& env,
+                                                                 const data_peer& peer,
                                                                  time_point deadline) {
   auto session = data_session::open(env, peer, deadline);
   if (!session)
@@ -28,7 +29,8 @@ result<std::unique_ptr<server_link>> remote_server_link::connect(const environme
   return std::unique_ptr<server_link>{std::make_unique<remote_server_link>(std::move(*session))};
 }
 
-// -- questions ----------------------------------------------------------------------------------------------------------
+// -- questions
+// ----------------------------------------------------------------------------------------------------------
 
 result<void> remote_server_link::ask(outgoing_frame frame, pending what) {
   what.request = frame.request;
@@ -76,7 +78,8 @@ result<void> remote_server_link::start_gathers(std::span<gather_part> parts) {
       bulk.push_back(bulk_of(part.rows));
       what.into.push_back(part.to);
     }
-    auto frame = frame_of(data_kind::gather, session_->next_request(), encode_meta(std::move(meta)));
+    auto frame =
+      frame_of(data_kind::gather, session_->next_request(), encode_meta(std::move(meta)));
     frame.bulk = std::move(bulk);
     if (auto ok = ask(std::move(frame), std::move(what)); !ok)
       return ok;
@@ -84,7 +87,8 @@ result<void> remote_server_link::start_gathers(std::span<gather_part> parts) {
   return pump();
 }
 
-result<void> remote_server_link::start_mutations(std::span<const mutation_piece> pieces, const origin&) {
+result<void> remote_server_link::start_mutations(std::span<const mutation_piece> pieces,
+                                                 const origin&) {
   for (std::size_t at = 0; at < pieces.size(); at += items_per_frame_max) {
     auto some = pieces.subspan(at, std::min(items_per_frame_max, pieces.size() - at));
     pending what;
@@ -120,7 +124,8 @@ void remote_server_link::disown_pushes() {
   push_refusal_ = {};
 }
 
-// -- answers ------------------------------------------------------------------------------------------------------------
+// -- answers
+// ------------------------------------------------------------------------------------------------------------
 
 result<void> remote_server_link::pump() {
   auto sent = session_->out().pump(session_->wire());
@@ -138,7 +143,8 @@ result<void> remote_server_link::pump() {
 
 result<void> remote_server_link::place_bulk() {
   auto& in = session_->in();
-  if (pending_.empty() || pending_.front().request != in.header().request || pending_.front().into.empty())
+  if (pending_.empty() || pending_.front().request != in.header().request
+      || pending_.front().into.empty())
     return broken("bulk that nobody asked for");
   std::vector<mutable_bytes> parts;
   for (auto& x : pending_.front().into)
@@ -152,11 +158,13 @@ result<void> remote_server_link::take_answer() {
   auto& in = session_->in();
   if (static_cast<data_kind>(in.header().kind) == data_kind::refused) {
     auto end = decode_meta<outcome_meta>(in.meta(), "refused");
-    return end && end->why.code != errc::none ? std::move(end->why) : broken("refused without a reason");
+    return end && end->why.code != errc::none ? std::move(end->why)
+                                              : broken("refused without a reason");
   }
   if (pending_.empty() || pending_.front().request != in.header().request
       || static_cast<data_kind>(in.header().kind) != pending_.front().answer)
-    return broken("kind " + std::to_string(in.header().kind) + " to request " + std::to_string(in.header().request));
+    return broken("kind " + std::to_string(in.header().kind) + " to request "
+                  + std::to_string(in.header().request));
   auto what = std::move(pending_.front());
   pending_.pop_front();
   if (what.answer == data_kind::mutate_ack) {

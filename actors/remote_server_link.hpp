@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// To a server in another process: frames over a channel that the calling lane drives. Rows arrive straight in the
-/// memory that the reader gave; pushes are sent from where their tensors lie.
+/// To a server in another process: frames over a channel that the calling lane drives. Rows arrive
+/// straight in the memory that the reader gave; pushes are sent from where their tensors lie.
 /// Errors of `pump`: `connection_lost`, `bad_frame`, `too_large`; the link is at its end then.
 class remote_server_link final : public server_link {
 public:
@@ -22,7 +22,8 @@ public:
   /// Dials and greets on the calling lane; errors as `data_session::open`.
   static result<std::unique_ptr<server_link>> connect(const environment& env, const data_peer& peer,
                                                       time_point deadline);
-  explicit remote_server_link(std::unique_ptr<data_session> session) : session_{std::move(session)} {}
+  explicit remote_server_link(std::unique_ptr<data_session> session)
+    : session_{std::move(session)} {}
 
   bool copies() const override { return true; }
   result<void> start_reads(std::span<const read_part> parts) override;
@@ -44,10 +45,10 @@ private:
   struct pending {
     std::uint64_t request = 0;
     data_kind answer = data_kind::read_reply;
-    bool owned = true;               // somebody waits for it
-    std::size_t items = 0;           // blocks or answers expected
+    bool owned = true;     // somebody waits for it
+    std::size_t items = 0; // blocks or answers expected
     std::uint64_t push_bytes = 0;
-    std::vector<tensor> into{};      // where the rows go, kept until they came
+    std::vector<tensor> into{};       // where the rows go, kept until they came
     std::vector<row_block*> blocks{}; // get their versions; valid while owned
   };
 

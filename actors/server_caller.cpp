@@ -2,26 +2,33 @@
 
 namespace troupe {
 
-result<std::unique_ptr<server_caller>> server_caller::connect(const environment& env, const data_peer& peer,
-                                                              time_point deadline, duration answer_max) {
+result<std::unique_ptr<server_caller>> server_caller::connect(const environment& env,
+                                                              const data_peer& peer,
+                                                              time_point deadline,
+                                                              duration answer_max) {
   auto session = data_session::open(env, peer, deadline);
   if (!session)
     return session.error();
   return std::unique_ptr<server_caller>{new server_caller{env, std::move(*session), answer_max}};
 }
 
-server_caller::server_caller(const environment& env, std::unique_ptr<data_session> session, duration answer_max)
-  : env_{env}, session_{std::move(session)}, poller_{env.transport.make_poller()}, answer_max_{answer_max} {}
+server_caller::server_caller(const environment& env, std::unique_ptr<data_session> session,
+                             duration answer_max)
+  : env_{env},
+    session_{std::move(session)},
+    poller_{env.transport.make_poller()},
+    answer_max_{answer_max} {}
 
 server_caller::~server_caller() {
   if (session_)
     poller_->forget(session_->wire());
 }
 
-result<server_caller::answer> server_caller::call(data_kind kind, std::string meta, std::vector<bulk_part> bulk,
-                                                  data_kind expected) {
+result<server_caller::answer> server_caller::call(data_kind kind, std::string meta,
+                                                  std::vector<bulk_part> bulk, data_kind expected) {
   if (!session_)
-    return make_failure(errc::connection_lost, "the channel to the server ended at an earlier call");
+    return make_failure(errc::connection_lost,
+                        "the channel to the server ended at an earlier call");
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(kind);
   frame.request = session_->next_request();
@@ -38,7 +45,8 @@ result<server_caller::answer> server_caller::call(data_kind kind, std::string me
   return got;
 }
 
-result<server_caller::answer> server_caller::wait_answer(std::uint64_t request, data_kind expected) {
+result<server_caller::answer> server_caller::wait_answer(std::uint64_t request,
+                                                         data_kind expected) {
   auto deadline = after(env_.clock.now(), answer_max_);
   auto& in = session_->in();
   answer out;
@@ -69,7 +77,8 @@ result<server_caller::answer> server_caller::wait_answer(std::uint64_t request, 
   }
 }
 
-result<void> server_caller::call_done(data_kind kind, std::string meta, std::vector<bulk_part> bulk) {
+result<void> server_caller::call_done(data_kind kind, std::string meta,
+                                      std::vector<bulk_part> bulk) {
   auto got = call(kind, std::move(meta), std::move(bulk), data_kind::done);
   if (!got)
     return got.error();
@@ -96,14 +105,16 @@ result<std::string> server_caller::get_blob(const blob_key& key) {
     return std::move(end->why);
   if (!got->bulk.defined())
     return std::string{};
-  return std::string{reinterpret_cast<const char*>(got->bulk.bytes().data()), got->bulk.size_bytes()};
+  return std::string{reinterpret_cast<const char*>(got->bulk.bytes().data()),
+                     got->bulk.size_bytes()};
 }
 
 result<void> server_caller::drop_blob(const blob_key& key) {
   return call_done(data_kind::drop_blob, encode_meta(key), {});
 }
 
-result<cut_piece> server_caller::read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) {
+result<cut_piece> server_caller::read_cut(cut_id cut, variable_id variable, shard_index shard,
+                                          std::uint32_t part) {
   auto got = call(data_kind::read_cut, encode_meta(read_cut_meta{cut, {variable, shard}, part}), {},
                   data_kind::cut_reply);
   if (!got)
@@ -130,13 +141,18 @@ result<void> server_caller::restore(variable_id variable, shard_index shard, con
   std::vector<bulk_part> bulk{bulk_of(values)};
   for (const auto& slot : slots) {
     if (slot.type() != values.type() || slot.shape() != values.shape())
-      return make_failure(errc::shape_mismatch, "restore of shard " + std::to_string(value_of(shard))
-                                                  + ": a slot of " + to_string(slot.type()) + to_string(slot.shape())
+      return make_failure(errc::shape_mismatch, "restore of shard "
+                                                  + std::to_string(value_of(shard)) + ": a slot of "
+                                                  + to_string(slot.type()) + to_string(slot.shape())
                                                   + " beside values of " + to_string(values.type())
                                                   + to_string(values.shape()));
     bulk.push_back(bulk_of(slot));
   }
-  restore_meta meta{{variable, shard}, applies, values.type(), values.shape(), static_cast<std::uint32_t>(slots.size())};
+  restore_meta meta{{variable, shard},
+                    applies,
+                    values.type(),
+                    values.shape(),
+                    static_cast<std::uint32_t>(slots.size())};
   return call_done(data_kind::restore, encode_meta(std::move(meta)), std::move(bulk));
 }
 

@@ -10,15 +10,16 @@
 
 namespace troupe {
 
-/// One question at a time to a server lane: blobs, parts of cuts, restores, statistics. Waits on the calling thread or
-/// lane, at most `answer_max` a call. One thread at a time. A call that fails by its channel ends the caller:
-/// `connection_lost` from then on.
+/// One question at a time to a server lane: blobs, parts of cuts, restores, statistics. Waits on
+/// the calling thread or lane, at most `answer_max` a call. One thread at a time. A call that fails
+/// by its channel ends the caller: `connection_lost` from then on.
 class server_caller final : public server_vault {
 public:
   /// Dials and greets; errors as `data_session::open`.
-  static result<std::unique_ptr<server_caller>> connect(const environment& env, const data_peer& peer,
-                                                        time_point deadline,
-                                                        duration answer_max = std::chrono::seconds{30});
+  static result<std::unique_ptr<server_caller>> connect(const environment& env,
+                                                        const data_peer& peer, time_point deadline,
+                                                        duration answer_max = std::chrono::seconds{
+                                                          30});
   ~server_caller() override;
 
   /// `too_large` when the table is full. `bytes` are copied to the channel from where they are.
@@ -27,9 +28,10 @@ public:
   result<std::string> get_blob(const blob_key& key);
   result<void> drop_blob(const blob_key& key);
 
-  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) override;
-  result<void> restore(variable_id variable, shard_index shard, const tensor& values, std::span<const tensor> slots,
-                       std::uint64_t applies) override;
+  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard,
+                             std::uint32_t part) override;
+  result<void> restore(variable_id variable, shard_index shard, const tensor& values,
+                       std::span<const tensor> slots, std::uint64_t applies) override;
   result<store_stats> stats();
 
 private:
@@ -38,7 +40,8 @@ private:
     tensor bulk{}; // u8 [n]; undefined without bulk
   };
   server_caller(const environment& env, std::unique_ptr<data_session> session, duration answer_max);
-  result<answer> call(data_kind kind, std::string meta, std::vector<bulk_part> bulk, data_kind expected);
+  result<answer> call(data_kind kind, std::string meta, std::vector<bulk_part> bulk,
+                      data_kind expected);
   result<answer> wait_answer(std::uint64_t request, data_kind expected);
   result<void> call_done(data_kind kind, std::string meta, std::vector<bulk_part> bulk);
 

@@ -11,7 +11,8 @@ namespace {
 
 // Frames of one channel before the others get their turn.
 constexpr int frames_per_turn = 16;
-// How often a channel is tried whose peer does not take its answers: it can't be watched for that alone.
+// How often a channel is tried whose peer does not take its answers: it can't be watched for that
+// alone.
 constexpr auto paused_retry = std::chrono::milliseconds{1};
 constexpr auto ending_max = std::chrono::seconds{1};
 
@@ -20,9 +21,7 @@ constexpr auto ending_max = std::chrono::seconds{1};
 server_lane::server_lane(const environment& env, server_lane_options options)
   : env_{env}, options_{std::move(options)}, poller_{env.transport.make_poller()} {}
 
-server_lane::~server_lane() {
-  close_all();
-}
+server_lane::~server_lane() { close_all(); }
 
 result<std::string> server_lane::open() {
   auto made = env_.transport.listen(options_.address);
@@ -90,7 +89,8 @@ void server_lane::take_orders() {
   }
 }
 
-// -- channels -----------------------------------------------------------------------------------------------------------
+// -- channels
+// -----------------------------------------------------------------------------------------------------------
 
 void server_lane::accept_new() {
   while (sessions_.size() < options_.channels_max) {
@@ -122,7 +122,8 @@ bool server_lane::serve(session& s) {
   };
   flush();
   int frames = 0;
-  while (!s.ending && !s.ended && frames < frames_per_turn && s.out.queued_bytes() <= options_.queued_bytes_max) {
+  while (!s.ending && !s.ended && frames < frames_per_turn
+         && s.out.queued_bytes() <= options_.queued_bytes_max) {
     auto event = s.in.pump(*s.wire);
     if (!event) {
       if (s.receiving_push && event.error().code == errc::connection_lost)
@@ -193,7 +194,8 @@ void server_lane::finish_refused(session& s, failure why) {
   answer(s, data_kind::refused, encode_meta(outcome_meta{std::move(why)}));
 }
 
-// -- hello --------------------------------------------------------------------------------------------------------------
+// -- hello
+// --------------------------------------------------------------------------------------------------------------
 
 result<void> server_lane::on_hello(session& s) {
   auto hello = decode_meta<hello_meta>(s.in.meta(), "hello");
@@ -215,7 +217,9 @@ result<void> server_lane::on_hello(session& s) {
 }
 
 std::optional<failure> server_lane::refuse(const hello_meta& hello) {
-  auto stranger = [](const std::string& what) { return make_failure(errc::wrong_peer, "hello: " + what); };
+  auto stranger = [](const std::string& what) {
+    return make_failure(errc::wrong_peer, "hello: " + what);
+  };
   if (hello.version != data_protocol_version)
     return stranger("data protocol " + std::to_string(hello.version) + ", this server speaks "
                     + std::to_string(data_protocol_version));
@@ -230,8 +234,9 @@ std::optional<failure> server_lane::refuse(const hello_meta& hello) {
     if (self_.counter == 0)
       return make_failure(errc::try_again, "hello: this server has not joined yet");
     if (hello.receiver != self_)
-      return make_failure(errc::unavailable, "hello: for incarnation " + std::to_string(hello.receiver.counter)
-                                          + ", this is " + std::to_string(self_.counter));
+      return make_failure(errc::unavailable, "hello: for incarnation "
+                                               + std::to_string(hello.receiver.counter)
+                                               + ", this is " + std::to_string(self_.counter));
   }
   if (options_.store && hello.term < options_.store->term())
     return make_failure(errc::superseded, "hello: term " + std::to_string(value_of(hello.term))
@@ -248,8 +253,8 @@ std::optional<failure> server_lane::refuse_fenced(const hello_meta& hello) {
   auto at = fences_.find(hello.task);
   if (at == fences_.end() || hello.inc.counter > at->second)
     return std::nullopt;
-  return make_failure(errc::fenced, to_string(hello.task) + " incarnation " + std::to_string(hello.inc.counter)
-                                      + " is fenced");
+  return make_failure(errc::fenced, to_string(hello.task) + " incarnation "
+                                      + std::to_string(hello.inc.counter) + " is fenced");
 }
 
 } // namespace troupe

@@ -18,24 +18,26 @@
 namespace troupe {
 
 struct server_lane_options {
-  std::string address = "127.0.0.1:0"; ///< to listen on; port 0 takes a free one
-  std::string cluster{};               ///< a hello must name it
-  std::string token{};                 ///< a hello must bear it
+  std::string address = "127.0.0.1:0";  ///< to listen on; port 0 takes a free one
+  std::string cluster{};                ///< a hello must name it
+  std::string token{};                  ///< a hello must bear it
   std::shared_ptr<shard_store> store{}; ///< null: no parameters here
   std::shared_ptr<blob_table> blobs{};  ///< null: no blobs here
   std::uint32_t channels_max = 256;     ///< more wait until one ends
   /// Of answers that a channel's peer has not taken; above it no more of its questions are read.
   std::uint64_t queued_bytes_max = std::uint64_t{64} << 20;
-  std::uint64_t frame_bytes_max = std::uint64_t{1} << 30; ///< bulk of one frame: what a push is staged in
-  duration hello_max = std::chrono::seconds{10};          ///< a channel without a hello is closed after that
+  std::uint64_t frame_bytes_max = std::uint64_t{1}
+                                  << 30;         ///< bulk of one frame: what a push is staged in
+  duration hello_max = std::chrono::seconds{10}; ///< a channel without a hello is closed after that
 };
 
-/// The lane of a parameter server: accepts channels, reads frames, works on the store, answers. All state machines run
-/// on the lane that calls `run`; `stop`, `fence` and `set_incarnation` are for any thread.
+/// The lane of a parameter server: accepts channels, reads frames, works on the store, answers. All
+/// state machines run on the lane that calls `run`; `stop`, `fence` and `set_incarnation` are for
+/// any thread.
 ///
-/// A push is staged in memory of its own and applied only once its frame's checksum held, so one that is cut short
-/// changes nothing (INV-S2). Frames of one channel are served in order, a turn at a time.
-/// Marks: server.push_cut_short, server.fenced_refused.
+/// A push is staged in memory of its own and applied only once its frame's checksum held, so one
+/// that is cut short changes nothing (INV-S2). Frames of one channel are served in order, a turn at
+/// a time. Marks: server.push_cut_short, server.fenced_refused.
 class server_lane {
 public:
   server_lane(const environment& env, server_lane_options options);
@@ -50,11 +52,11 @@ public:
 
   /// Ends `run`. Also before it.
   void stop();
-  /// Who this server is now: a hello for another incarnation is `unavailable`. Before that, one for any incarnation
-  /// in particular is told `try_again`.
+  /// Who this server is now: a hello for another incarnation is `unavailable`. Before that, one for
+  /// any incarnation in particular is told `try_again`.
   void set_incarnation(const incarnation& self);
-  /// Refuses incarnations of `task` up to `counter`, closes their channels. Returns at once; the store's own fence is what
-  /// keeps their pushes out.
+  /// Refuses incarnations of `task` up to `counter`, closes their channels. Returns at once; the
+  /// store's own fence is what keeps their pushes out.
   void fence(const task_id& task, std::uint32_t counter);
   /// Open channels, for statistics and tests.
   std::size_t channel_count() const { return channel_count_.load(); }

@@ -5,17 +5,13 @@ namespace troupe {
 
 namespace {
 
-failure no_store() {
-  return make_failure(errc::wrong_state, "this process serves no parameters");
-}
+failure no_store() { return make_failure(errc::wrong_state, "this process serves no parameters"); }
 
-failure no_blobs() {
-  return make_failure(errc::wrong_state, "this process keeps no blobs");
-}
+failure no_blobs() { return make_failure(errc::wrong_state, "this process keeps no blobs"); }
 
 failure wrong_size(const char* what, std::uint64_t given, std::uint64_t expected) {
-  return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(given) + " bytes of bulk, expected "
-                                         + std::to_string(expected));
+  return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(given)
+                                         + " bytes of bulk, expected " + std::to_string(expected));
 }
 
 result<std::uint64_t> index_count(const gather_meta& meta, std::uint64_t bulk_bytes) {
@@ -32,7 +28,8 @@ result<std::uint64_t> index_count(const gather_meta& meta, std::uint64_t bulk_by
 
 } // namespace
 
-// Memory for the frame's bulk, or for the lack of one. Whatever the meta says is checked before anything is allocated.
+// Memory for the frame's bulk, or for the lack of one. Whatever the meta says is checked before
+// anything is allocated.
 result<void> server_lane::place_bulk(session& s) {
   auto bytes = s.in.header().bulk_bytes;
   s.placed = true;
@@ -70,8 +67,9 @@ result<void> server_lane::place_bulk(session& s) {
       if (!meta)
         return meta.error();
       if (!is_sane(meta->shape, meta->type) || meta->slots > 2)
-        return make_failure(errc::bad_frame, "restore: " + std::to_string(meta->slots) + " slots of "
-                                               + to_string(meta->type) + to_string(meta->shape));
+        return make_failure(errc::bad_frame, "restore: " + std::to_string(meta->slots)
+                                               + " slots of " + to_string(meta->type)
+                                               + to_string(meta->shape));
       auto each = static_cast<std::uint64_t>(count_of(meta->shape)) * size_of(meta->type);
       if (each * (1 + meta->slots) != bytes)
         return wrong_size("restore", bytes, each * (1 + meta->slots));
@@ -84,7 +82,8 @@ result<void> server_lane::place_bulk(session& s) {
     }
     default:
       if (bytes > 0)
-        return make_failure(errc::bad_frame, "bulk in a frame of kind " + std::to_string(s.in.header().kind));
+        return make_failure(errc::bad_frame,
+                            "bulk in a frame of kind " + std::to_string(s.in.header().kind));
   }
   return bytes > 0 ? s.in.provide(std::move(parts)) : result<void>{};
 }
@@ -92,8 +91,9 @@ result<void> server_lane::place_bulk(session& s) {
 result<void> server_lane::handle(session& s) {
   auto kind = static_cast<data_kind>(s.in.header().kind);
   if (s.welcomed == (kind == data_kind::hello))
-    return make_failure(errc::bad_frame, "a frame of kind " + std::to_string(s.in.header().kind)
-                                           + (s.welcomed ? " after the hello" : " before the hello"));
+    return make_failure(errc::bad_frame,
+                        "a frame of kind " + std::to_string(s.in.header().kind)
+                          + (s.welcomed ? " after the hello" : " before the hello"));
   if (!s.placed)
     if (auto ok = place_bulk(s); !ok)
       return ok;
@@ -116,9 +116,11 @@ result<void> server_lane::handle(session& s) {
   }
 }
 
-// -- answers ------------------------------------------------------------------------------------------------------------
+// -- answers
+// ------------------------------------------------------------------------------------------------------------
 
-void server_lane::answer(session& s, data_kind kind, std::string meta, std::vector<bulk_part> bulk) {
+void server_lane::answer(session& s, data_kind kind, std::string meta,
+                         std::vector<bulk_part> bulk) {
   if (s.deaf)
     return;
   outgoing_frame frame;
@@ -140,13 +142,15 @@ void server_lane::answer_done(session& s, result<void> how) {
   answer(s, data_kind::done, encode_meta(std::move(meta)));
 }
 
-void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta, std::vector<bulk_part> bulk) {
+void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta,
+                                std::vector<bulk_part> bulk) {
   std::uint64_t bytes = 0;
   for (const auto& part : bulk)
     bytes += part.bytes.size();
   if (meta.why.code == errc::none && bytes > options_.frame_bytes_max)
-    meta.why = make_failure(errc::too_large, "an answer of " + std::to_string(bytes) + " bytes, at most "
-                                               + std::to_string(options_.frame_bytes_max) + " go in a frame");
+    meta.why = make_failure(errc::too_large,
+                            "an answer of " + std::to_string(bytes) + " bytes, at most "
+                              + std::to_string(options_.frame_bytes_max) + " go in a frame");
   if (meta.why.code != errc::none) {
     meta.blocks.clear();
     bulk.clear();
@@ -154,7 +158,8 @@ void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta, st
   answer(s, kind, encode_meta(std::move(meta)), std::move(bulk));
 }
 
-// -- parameters ---------------------------------------------------------------------------------------------------------
+// -- parameters
+// ---------------------------------------------------------------------------------------------------------
 
 result<void> server_lane::on_read(session& s) {
   auto meta = decode_meta<read_meta>(s.in.meta(), "read");
@@ -190,7 +195,8 @@ result<void> server_lane::on_gather(session& s) {
   return {};
 }
 
-blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta, std::vector<bulk_part>& bulk) {
+blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta,
+                                      std::vector<bulk_part>& bulk) {
   blocks_meta out;
   if (!options_.store) {
     out.why = no_store();
@@ -207,8 +213,9 @@ blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta, std::
     const auto& spec = (*at)->spec();
     auto row_bytes = static_cast<std::uint64_t>(spec.row_size()) * size_of(spec.type);
     if (row_bytes > 0 && item.rows > (options_.frame_bytes_max - bytes) / row_bytes) {
-      out.why = make_failure(errc::too_large, "gather: more than " + std::to_string(options_.frame_bytes_max)
-                                                + " bytes of rows");
+      out.why = make_failure(
+        errc::too_large,
+        "gather: more than " + std::to_string(options_.frame_bytes_max) + " bytes of rows");
       return out;
     }
     bytes += item.rows * row_bytes;
@@ -230,7 +237,8 @@ result<void> server_lane::on_mutate(session& s) {
   bool fenced = false;
   for (const auto& piece : s.pieces) {
     piece_answer one;
-    auto done = options_.store ? options_.store->mutate(piece, s.from) : result<mutation_answer>{no_store()};
+    auto done =
+      options_.store ? options_.store->mutate(piece, s.from) : result<mutation_answer>{no_store()};
     if (done) {
       one.duplicate = done->duplicate ? 1 : 0;
       one.version = done->version;
@@ -255,7 +263,8 @@ result<void> server_lane::on_read_cut(session& s) {
     return meta.error();
   cut_meta out;
   std::vector<bulk_part> bulk;
-  auto part = options_.store ? options_.store->read_cut(meta->cut, meta->from.variable, meta->from.shard, meta->part)
+  auto part = options_.store ? options_.store->read_cut(meta->cut, meta->from.variable,
+                                                        meta->from.shard, meta->part)
                              : result<std::pair<tensor, std::uint64_t>>{no_store()};
   if (part) {
     out.type = part->first.type();
@@ -281,18 +290,21 @@ result<void> server_lane::on_restore(session& s) {
 }
 
 result<void> server_lane::on_stats(session& s) {
-  answer(s, data_kind::stats_reply, encode_meta(options_.store ? options_.store->stats() : store_stats{}));
+  answer(s, data_kind::stats_reply,
+         encode_meta(options_.store ? options_.store->stats() : store_stats{}));
   return {};
 }
 
-// -- blobs --------------------------------------------------------------------------------------------------------------
+// -- blobs
+// --------------------------------------------------------------------------------------------------------------
 
 result<void> server_lane::on_put_blob(session& s) {
   auto key = decode_meta<blob_key>(s.in.meta(), "put_blob");
   if (!key)
     return key.error();
   auto bytes = std::exchange(s.blob, {});
-  answer_done(s, options_.blobs ? options_.blobs->put(*key, std::move(bytes)) : result<void>{no_blobs()});
+  answer_done(
+    s, options_.blobs ? options_.blobs->put(*key, std::move(bytes)) : result<void>{no_blobs()});
   return {};
 }
 
@@ -306,8 +318,9 @@ result<void> server_lane::on_get_blob(session& s) {
   if (found)
     bulk.push_back({std::as_bytes(std::span{*found}), found});
   else if (options_.blobs)
-    out.why = make_failure(errc::not_found, "there is no blob of closure " + std::to_string(key->closure.seq)
-                                              + " attempt " + std::to_string(value_of(key->attempt)));
+    out.why = make_failure(errc::not_found, "there is no blob of closure "
+                                              + std::to_string(key->closure.seq) + " attempt "
+                                              + std::to_string(value_of(key->attempt)));
   else
     out.why = no_blobs();
   answer(s, data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));

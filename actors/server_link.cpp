@@ -24,12 +24,14 @@ result<void> local_server_link::start_reads(std::span<const read_part> parts) {
 result<void> local_server_link::start_gathers(std::span<gather_part> parts) {
   for (auto& part : parts)
     if (auto* at = find(part.from, read_refusal_))
-      if (auto done = store_->gather(*at, part.rows.as<std::int64_t>(), part.to.mutable_bytes()); !done)
+      if (auto done = store_->gather(*at, part.rows.as<std::int64_t>(), part.to.mutable_bytes());
+          !done)
         keep_first(read_refusal_, std::move(done.error()));
   return {};
 }
 
-result<void> local_server_link::start_mutations(std::span<const mutation_piece> pieces, const origin& from) {
+result<void> local_server_link::start_mutations(std::span<const mutation_piece> pieces,
+                                                const origin& from) {
   for (const auto& piece : pieces)
     if (auto* at = find({piece.variable, piece.shard}, push_refusal_))
       if (auto done = store_->mutate(*at, piece, from); !done)

@@ -21,37 +21,41 @@ struct shard_ref {
   TROUPE_FIELDS(shard_ref, variable, shard)
 };
 
-/// A shard to be read into `to`. A link that copies finds memory of the shard's shape in `to->values`; another replaces
-/// it. The rows are the caller's.
+/// A shard to be read into `to`. A link that copies finds memory of the shard's shape in
+/// `to->values`; another replaces it. The rows are the caller's.
 struct read_part {
   shard_ref from{};
   row_block* to = nullptr;
 };
 
-/// Rows of a shard, counted from its first (i64 [n]), to be copied one after the other into `to` ([n] + row shape).
+/// Rows of a shard, counted from its first (i64 [n]), to be copied one after the other into `to`
+/// ([n] + row shape).
 struct gather_part {
   shard_ref from{};
   tensor rows{};
   tensor to{};
 };
 
-/// A lane's way to one parameter server. One lane; nothing blocks: what was started goes on in `pump`. In order: a read
-/// that is started after a push sees it.
+/// A lane's way to one parameter server. One lane; nothing blocks: what was started goes on in
+/// `pump`. In order: a read that is started after a push sees it.
 ///
-/// Errors: a failure of `start_...` or `pump` ends the link, refusals of what was asked don't and come from
-/// `take_read_failure` and `take_push_failure`.
+/// Errors: a failure of `start_...` or `pump` ends the link, refusals of what was asked don't and
+/// come from `take_read_failure` and `take_push_failure`.
 class server_link {
 public:
   virtual ~server_link() = default;
 
   /// True when reads need memory to be copied to.
   virtual bool copies() const = 0;
-  /// Starts reads; `parts` and what they point to stay until `reads_pending` is false or `disown_reads` was called.
+  /// Starts reads; `parts` and what they point to stay until `reads_pending` is false or
+  /// `disown_reads` was called.
   virtual result<void> start_reads(std::span<const read_part> parts) = 0;
   /// The same for rows.
   virtual result<void> start_gathers(std::span<gather_part> parts) = 0;
-  /// Sends pieces, in order, as sent by `from`. @pre `may_push(bytes)`. The tensors are kept until they are out.
-  virtual result<void> start_mutations(std::span<const mutation_piece> pieces, const origin& from) = 0;
+  /// Sends pieces, in order, as sent by `from`. @pre `may_push(bytes)`. The tensors are kept until
+  /// they are out.
+  virtual result<void> start_mutations(std::span<const mutation_piece> pieces,
+                                       const origin& from) = 0;
 
   /// Moves what can be moved now.
   virtual result<void> pump() = 0;

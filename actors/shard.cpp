@@ -15,23 +15,27 @@ result<void> check_rows(const variable_spec& spec) {
     return make_failure(errc::invalid_argument, "variable '" + spec.name + "': " + what);
   };
   if (!is_sane(spec.shape, spec.type))
-    return refuse("shape " + to_string(spec.shape) + " of " + to_string(spec.type) + " is negative or too large");
+    return refuse("shape " + to_string(spec.shape) + " of " + to_string(spec.type)
+                  + " is negative or too large");
   std::int64_t at = 0;
   for (std::size_t i = 0; i < spec.shards.size(); ++i) {
     const auto& part = spec.shards[i];
     if (part.row_begin != at || part.row_end < part.row_begin)
-      return refuse("shard " + std::to_string(i) + " has rows [" + std::to_string(part.row_begin) + ", "
-                    + std::to_string(part.row_end) + "), expected them to begin at " + std::to_string(at));
+      return refuse("shard " + std::to_string(i) + " has rows [" + std::to_string(part.row_begin)
+                    + ", " + std::to_string(part.row_end) + "), expected them to begin at "
+                    + std::to_string(at));
     at = part.row_end;
   }
   if (at != spec.rows())
-    return refuse("its shards end at row " + std::to_string(at) + " of " + std::to_string(spec.rows()));
+    return refuse("its shards end at row " + std::to_string(at) + " of "
+                  + std::to_string(spec.rows()));
   return {};
 }
 
 } // namespace
 
-result<std::shared_ptr<shard>> shard::create(std::shared_ptr<const variable_spec> spec, shard_index index) {
+result<std::shared_ptr<shard>> shard::create(std::shared_ptr<const variable_spec> spec,
+                                             shard_index index) {
   if (auto ok = check_rows(*spec); !ok)
     return ok.error();
   if (value_of(index) >= spec->shards.size())
@@ -44,7 +48,10 @@ result<std::shared_ptr<shard>> shard::create(std::shared_ptr<const variable_spec
 }
 
 shard::shard(std::shared_ptr<const variable_spec> spec, shard_index index)
-  : spec_{std::move(spec)}, index_{index}, row_size_{spec_->row_size()}, optimizer_{spec_->optimizer} {
+  : spec_{std::move(spec)},
+    index_{index},
+    row_size_{spec_->row_size()},
+    optimizer_{spec_->optimizer} {
   const auto& part = spec_->shards[value_of(index_)];
   rows_ = part.row_end - part.row_begin;
   shape_ = spec_->shape;
@@ -94,21 +101,22 @@ shard_snapshot shard::read() {
 result<std::uint64_t> shard::gather(std::span<const std::int64_t> rows, mutable_bytes to) {
   auto row_bytes = static_cast<std::size_t>(row_size_) * size_of(spec_->type);
   if (to.size() != rows.size() * row_bytes)
-    return make_failure(errc::invalid_argument, label() + ": gather of " + std::to_string(rows.size()) + " rows of "
+    return make_failure(errc::invalid_argument, label() + ": gather of "
+                                                  + std::to_string(rows.size()) + " rows of "
                                                   + std::to_string(row_bytes) + " bytes into "
                                                   + std::to_string(to.size()) + " bytes");
   auto bad = kernels::first_bad_row(rows, static_cast<std::size_t>(rows_));
   if (bad < rows.size())
-    return make_failure(errc::out_of_range, label() + ": gather of row " + std::to_string(rows[bad]) + " of "
-                                              + std::to_string(rows_) + " rows");
+    return make_failure(errc::out_of_range, label() + ": gather of row " + std::to_string(rows[bad])
+                                              + " of " + std::to_string(rows_) + " rows");
   std::lock_guard lock{mutex_};
   if (row_bytes > 0 && !rows.empty())
     kernels::gather_row_bytes(values_.bytes(), row_bytes, rows, to);
   return version_;
 }
 
-result<mutation_answer> shard::mutate(const mutation_piece& piece, const origin& from, const piece_gate* gate,
-                                      ledger_verdict* verdict) {
+result<mutation_answer> shard::mutate(const mutation_piece& piece, const origin& from,
+                                      const piece_gate* gate, ledger_verdict* verdict) {
   std::lock_guard lock{mutex_};
   if (gate)
     if (auto why = gate->refuse(piece, from))
@@ -134,9 +142,7 @@ void shard::settle(term_no term, std::uint64_t highest, std::span<const std::uin
   ledger_.settle(term, highest, unsettled);
 }
 
-void shard::barrier() {
-  std::lock_guard lock{mutex_};
-}
+void shard::barrier() { std::lock_guard lock{mutex_}; }
 
 shard_state shard::state() {
   std::lock_guard lock{mutex_};
@@ -146,18 +152,22 @@ shard_state shard::state() {
   return out;
 }
 
-result<void> shard::restore(const tensor& values, std::span<const tensor> slots, std::uint64_t applies) {
+result<void> shard::restore(const tensor& values, std::span<const tensor> slots,
+                            std::uint64_t applies) {
   std::lock_guard lock{mutex_};
   if (!slots.empty() && slots.size() != slots_.size())
-    return make_failure(errc::invalid_argument, label() + ": restore of " + std::to_string(slots.size())
-                                                  + " slots, expected " + std::to_string(slots_.size()));
+    return make_failure(errc::invalid_argument,
+                        label() + ": restore of " + std::to_string(slots.size())
+                          + " slots, expected " + std::to_string(slots_.size()));
   auto check_one = [&](const tensor& x, const std::string& what) -> result<void> {
     if (x.type() != spec_->type)
-      return make_failure(errc::dtype_mismatch, label() + ": restore of " + what + " of " + to_string(x.type())
-                                                  + ", expected " + to_string(spec_->type));
+      return make_failure(errc::dtype_mismatch, label() + ": restore of " + what + " of "
+                                                  + to_string(x.type()) + ", expected "
+                                                  + to_string(spec_->type));
     if (!x.defined() || x.shape() != shape_)
       return make_failure(errc::shape_mismatch, label() + ": restore of " + what + " of shape "
-                                                  + to_string(x.shape()) + ", expected " + to_string(shape_));
+                                                  + to_string(x.shape()) + ", expected "
+                                                  + to_string(shape_));
     return {};
   };
   if (auto ok = check_one(values, "values"); !ok)

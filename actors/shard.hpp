@@ -48,13 +48,14 @@ struct mutation_piece {
   bool at_least_once = false; ///< past the ledger: applied as often as it comes
   /// Dense: the shard's own rows. With indices: [n] + row shape. `set_learning_rate`: one f32.
   tensor values{};
-  /// i64 [n], rows counted from the shard's first. Undefined when dense; n = 0 makes an empty piece, which changes no
-  /// row but counts, so that version and t stay alike on all shards of a variable.
+  /// i64 [n], rows counted from the shard's first. Undefined when dense; n = 0 makes an empty
+  /// piece, which changes no row but counts, so that version and t stay alike on all shards of a
+  /// variable.
   tensor indices{};
 };
 
-/// Who may still change a shard: asked under the shard's lock, so that once a fence is set and the locks were taken
-/// once, nothing fenced is applied any more.
+/// Who may still change a shard: asked under the shard's lock, so that once a fence is set and the
+/// locks were taken once, nothing fenced is applied any more.
 class piece_gate {
 public:
   virtual ~piece_gate() = default;
@@ -62,17 +63,19 @@ public:
   virtual std::optional<failure> refuse(const mutation_piece& piece, const origin& from) const = 0;
 };
 
-/// One shard of a variable: rows, optimizer slots, counters, ledger. Thread-safe: one mutex; a dense read holds it for
-/// some 50 ns, an update for as long as its arithmetic takes.
+/// One shard of a variable: rows, optimizer slots, counters, ledger. Thread-safe: one mutex; a
+/// dense read holds it for some 50 ns, an update for as long as its arithmetic takes.
 ///
-/// INV-S1: each (closure, op_no) changes it at most once.  INV-S2: a piece is applied whole or not at all.
-/// INV-S3: `version` counts the operations applied, `applies` those of kind `apply`.
-/// Errors name variable and shard, what was expected and what was given.
+/// INV-S1: each (closure, op_no) changes it at most once.  INV-S2: a piece is applied whole or not
+/// at all. INV-S3: `version` counts the operations applied, `applies` those of kind `apply`. Errors
+/// name variable and shard, what was expected and what was given.
 class shard {
 public:
-  /// The shard with its initial rows (kernels/random_init) and slots. `invalid_argument` for a specification that
-  /// cannot be: rows out of order, an index past the shards, an optimizer for integers.
-  static result<std::shared_ptr<shard>> create(std::shared_ptr<const variable_spec> spec, shard_index index);
+  /// The shard with its initial rows (kernels/random_init) and slots. `invalid_argument` for a
+  /// specification that cannot be: rows out of order, an index past the shards, an optimizer for
+  /// integers.
+  static result<std::shared_ptr<shard>> create(std::shared_ptr<const variable_spec> spec,
+                                               shard_index index);
 
   const variable_spec& spec() const { return *spec_; }
   shard_index index() const { return index_; }
@@ -84,12 +87,14 @@ public:
 
   /// The values as they are now, shared and immutable.
   shard_snapshot read();
-  /// Rows `rows` (from the shard's first, any order, repeats allowed) one after the other into `to`. All of one version.
-  /// `out_of_range` names the row; `invalid_argument` when `to` has another size.
+  /// Rows `rows` (from the shard's first, any order, repeats allowed) one after the other into
+  /// `to`. All of one version. `out_of_range` names the row; `invalid_argument` when `to` has
+  /// another size.
   result<std::uint64_t> gather(std::span<const std::int64_t> rows, mutable_bytes to);
   /// Applies the piece, or drops it as the ledger says. Nothing changes when it fails.
   result<mutation_answer> mutate(const mutation_piece& piece, const origin& from = {},
-                                 const piece_gate* gate = nullptr, ledger_verdict* verdict = nullptr);
+                                 const piece_gate* gate = nullptr,
+                                 ledger_verdict* verdict = nullptr);
 
   void settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled);
   /// Returns once no operation that began before is still running.
@@ -97,7 +102,8 @@ public:
 
   /// Values, slots and counters of one version.
   shard_state state();
-  /// Replaces values, slots and t; counts as one change of version; the ledger stays. No slots at all: they start anew.
+  /// Replaces values, slots and t; counts as one change of version; the ledger stays. No slots at
+  /// all: they start anew.
   result<void> restore(const tensor& values, std::span<const tensor> slots, std::uint64_t applies);
 
   /// The learning rate that the next update will use.
@@ -112,10 +118,14 @@ private:
   result<void> check_indices(const mutation_piece& piece) const;
   void start_slots();
   void change(const mutation_piece& piece);
-  template <class T> void apply_dense(const tensor& gradient);
-  template <class T> void apply_rows(const tensor& values, std::span<const std::int64_t> rows);
-  template <class T> void assign_with(const mutation_piece& piece);
-  template <class T> void scatter_with(const mutation_piece& piece);
+  template <class T>
+  void apply_dense(const tensor& gradient);
+  template <class T>
+  void apply_rows(const tensor& values, std::span<const std::int64_t> rows);
+  template <class T>
+  void assign_with(const mutation_piece& piece);
+  template <class T>
+  void scatter_with(const mutation_piece& piece);
   void copy_rows(const mutation_piece& piece);
 
   std::shared_ptr<const variable_spec> spec_;

@@ -20,25 +20,29 @@ std::string bytes_of(variable_spec spec) {
 
 std::string describe(const variable_spec& spec) {
   std::ostringstream out;
-  out << "'" << spec.name << "' " << to_string(spec.type) << to_string(spec.shape) << " in " << spec.shards.size()
-      << " shards (optimizer " << static_cast<unsigned>(spec.optimizer.kind) << " at "
-      << spec.optimizer.learning_rate.initial << ", initializer " << static_cast<unsigned>(spec.initializer.kind)
-      << " with " << spec.initializer.a << ", " << spec.initializer.b << ", seed " << spec.initializer.seed << ")";
+  out << "'" << spec.name << "' " << to_string(spec.type) << to_string(spec.shape) << " in "
+      << spec.shards.size() << " shards (optimizer " << static_cast<unsigned>(spec.optimizer.kind)
+      << " at " << spec.optimizer.learning_rate.initial << ", initializer "
+      << static_cast<unsigned>(spec.initializer.kind) << " with " << spec.initializer.a << ", "
+      << spec.initializer.b << ", seed " << spec.initializer.seed << ")";
   return out.str();
 }
 
 std::string name_of(variable_id variable, shard_index index) {
-  return "variable " + std::to_string(value_of(variable)) + " shard " + std::to_string(value_of(index));
+  return "variable " + std::to_string(value_of(variable)) + " shard "
+         + std::to_string(value_of(index));
 }
 
 failure superseded(term_no given, term_no seen) {
-  return make_failure(errc::superseded, "term " + std::to_string(value_of(given)) + ": the server obeys term "
+  return make_failure(errc::superseded, "term " + std::to_string(value_of(given))
+                                          + ": the server obeys term "
                                           + std::to_string(value_of(seen)));
 }
 
 } // namespace
 
-// -- shards -------------------------------------------------------------------------------------------------------------
+// -- shards
+// -------------------------------------------------------------------------------------------------------------
 
 result<void> shard_store::create(const variable_spec& spec, shard_index index) {
   auto same = [&](const shard& there) -> result<void> {
@@ -46,8 +50,9 @@ result<void> shard_store::create(const variable_spec& spec, shard_index index) {
       return {};
     auto ours = describe(there.spec());
     auto theirs = describe(spec);
-    return make_failure(errc::mismatch, name_of(spec.id, index) + " exists as " + ours + ", asked as " + theirs
-                                          + (ours == theirs ? ", which differs in its details" : ""));
+    return make_failure(errc::mismatch,
+                        name_of(spec.id, index) + " exists as " + ours + ", asked as " + theirs
+                          + (ours == theirs ? ", which differs in its details" : ""));
   };
   if (auto there = find(spec.id, index))
     return same(*there);
@@ -94,19 +99,22 @@ std::vector<std::shared_ptr<shard>> shard_store::all() const {
   return out;
 }
 
-// -- the data path ------------------------------------------------------------------------------------------------------
+// -- the data path
+// ------------------------------------------------------------------------------------------------------
 
 shard_snapshot shard_store::read(shard& at) {
   reads_.fetch_add(1, std::memory_order_relaxed);
   return at.read();
 }
 
-result<std::uint64_t> shard_store::gather(shard& at, std::span<const std::int64_t> rows, mutable_bytes to) {
+result<std::uint64_t> shard_store::gather(shard& at, std::span<const std::int64_t> rows,
+                                          mutable_bytes to) {
   reads_.fetch_add(1, std::memory_order_relaxed);
   return at.gather(rows, to);
 }
 
-result<mutation_answer> shard_store::mutate(shard& at, const mutation_piece& piece, const origin& from) {
+result<mutation_answer> shard_store::mutate(shard& at, const mutation_piece& piece,
+                                            const origin& from) {
   ledger_verdict verdict = ledger_verdict::fresh;
   auto answer = at.mutate(piece, from, this, &verdict);
   if (!answer)
@@ -128,8 +136,8 @@ result<shard_snapshot> shard_store::read(variable_id variable, shard_index index
   return at ? result<shard_snapshot>{read(**at)} : at.error();
 }
 
-result<std::uint64_t> shard_store::gather(variable_id variable, shard_index index, std::span<const std::int64_t> rows,
-                                          mutable_bytes to) {
+result<std::uint64_t> shard_store::gather(variable_id variable, shard_index index,
+                                          std::span<const std::int64_t> rows, mutable_bytes to) {
   auto at = get(variable, index);
   return at ? gather(**at, rows, to) : at.error();
 }
@@ -154,12 +162,14 @@ std::optional<failure> shard_store::refuse(const mutation_piece& piece, const or
   if (!fenced)
     return superseded(given, seen);
   mark("server.fenced_refused");
-  return make_failure(errc::fenced, to_string(from.task) + " incarnation " + std::to_string(from.inc.counter)
-                                      + " is fenced: an operation on " + name_of(piece.variable, piece.shard)
-                                      + " was refused");
+  return make_failure(errc::fenced, to_string(from.task) + " incarnation "
+                                      + std::to_string(from.inc.counter)
+                                      + " is fenced: an operation on "
+                                      + name_of(piece.variable, piece.shard) + " was refused");
 }
 
-// -- orders of the coordinator ------------------------------------------------------------------------------------------
+// -- orders of the coordinator
+// ------------------------------------------------------------------------------------------
 
 result<void> shard_store::grant_term(term_no term, std::uint64_t holder) {
   std::unique_lock lock{gate_mutex_};
@@ -167,7 +177,8 @@ result<void> shard_store::grant_term(term_no term, std::uint64_t holder) {
   if (term < seen)
     return superseded(term, seen);
   if (term == granted_ && any_grant_ && holder != holder_)
-    return make_failure(errc::superseded, "term " + std::to_string(value_of(term)) + " was granted to another coordinator");
+    return make_failure(errc::superseded, "term " + std::to_string(value_of(term))
+                                            + " was granted to another coordinator");
   granted_ = term;
   holder_ = holder;
   any_grant_ = true;
@@ -175,7 +186,8 @@ result<void> shard_store::grant_term(term_no term, std::uint64_t holder) {
   return {};
 }
 
-result<void> shard_store::settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled) {
+result<void> shard_store::settle(term_no term, std::uint64_t highest,
+                                 std::span<const std::uint64_t> unsettled) {
   auto seen = this->term();
   if (term < seen)
     return superseded(term, seen);
@@ -205,14 +217,16 @@ result<void> shard_store::admit(task_id task, const incarnation& inc) const {
                                       + " is fenced, as all up to " + std::to_string(at->second));
 }
 
-// -- cuts ---------------------------------------------------------------------------------------------------------------
+// -- cuts
+// ---------------------------------------------------------------------------------------------------------------
 
 result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
   std::unique_lock lock{map_mutex_};
   auto at = cuts_.find(id);
   if (at == cuts_.end()) {
     if (cuts_.size() >= cuts_max)
-      return make_failure(errc::wrong_state, "cut " + std::to_string(value_of(id)) + ": " + std::to_string(cuts_max)
+      return make_failure(errc::wrong_state, "cut " + std::to_string(value_of(id)) + ": "
+                                               + std::to_string(cuts_max)
                                                + " cuts are kept already, drop one first");
     cut taken;
     for (const auto& [key, there] : shards_)
@@ -221,25 +235,30 @@ result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
   }
   std::vector<cut_entry> out;
   for (const auto& [key, part] : at->second.parts)
-    out.push_back({key.first, key.second, static_cast<std::uint32_t>(part.slots.size()), part.applies, part.version});
+    out.push_back({key.first, key.second, static_cast<std::uint32_t>(part.slots.size()),
+                   part.applies, part.version});
   return out;
 }
 
-result<std::pair<tensor, std::uint64_t>> shard_store::read_cut(cut_id id, variable_id variable, shard_index index,
+result<std::pair<tensor, std::uint64_t>> shard_store::read_cut(cut_id id, variable_id variable,
+                                                               shard_index index,
                                                                std::uint32_t part) const {
   std::shared_lock lock{map_mutex_};
   auto at = cuts_.find(id);
   if (at == cuts_.end())
-    return make_failure(errc::not_found, "cut " + std::to_string(value_of(id)) + " is not kept here");
+    return make_failure(errc::not_found,
+                        "cut " + std::to_string(value_of(id)) + " is not kept here");
   auto found = at->second.parts.find({variable, index});
   if (found == at->second.parts.end() || part > found->second.slots.size())
-    return make_failure(errc::not_found, "cut " + std::to_string(value_of(id)) + " has no part " + std::to_string(part)
-                                           + " of " + name_of(variable, index));
+    return make_failure(errc::not_found, "cut " + std::to_string(value_of(id)) + " has no part "
+                                           + std::to_string(part) + " of "
+                                           + name_of(variable, index));
   const auto& state = found->second;
   return std::pair{part == 0 ? state.values : state.slots[part - 1], state.applies};
 }
 
-result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index, std::uint32_t part) const {
+result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index,
+                                     std::uint32_t part) const {
   auto got = read_cut(id, variable, index, part);
   return got ? result<tensor>{std::move(got->first)} : got.error();
 }

@@ -23,7 +23,8 @@ struct store_stats {
   std::uint64_t reads = 0;              ///< dense reads and gathers, counted on each shard
   std::uint64_t bytes = 0;              ///< values and slots
   std::uint64_t shards = 0;
-  TROUPE_FIELDS(store_stats, pushes_applied, duplicates_dropped, settled_dropped, refused, reads, bytes, shards)
+  TROUPE_FIELDS(store_stats, pushes_applied, duplicates_dropped, settled_dropped, refused, reads,
+                bytes, shards)
 };
 
 /// What of a cut belongs to one shard.
@@ -36,9 +37,10 @@ struct cut_entry {
   TROUPE_FIELDS(cut_entry, variable, shard, slots, applies, version)
 };
 
-/// All shards of one parameter server. Any thread: lanes of the same process use it directly, a server lane serves it to
-/// others, the parameter_server actor creates, settles, fences and cuts. A lane may keep a shard it found; a shard that
-/// was dropped lives on until the last such lane lets go, without being reachable.
+/// All shards of one parameter server. Any thread: lanes of the same process use it directly, a
+/// server lane serves it to others, the parameter_server actor creates, settles, fences and cuts. A
+/// lane may keep a shard it found; a shard that was dropped lives on until the last such lane lets
+/// go, without being reachable.
 ///
 /// Marks: server.duplicate_dropped, server.settled_dropped, server.fenced_refused.
 class shard_store final : private piece_gate {
@@ -51,7 +53,8 @@ public:
   shard_store(const shard_store&) = delete;
   shard_store& operator=(const shard_store&) = delete;
 
-  // -- shards --------------------------------------------------------------------------------------------------------
+  // -- shards
+  // --------------------------------------------------------------------------------------------------------
 
   /// Idempotent by (id, shard); `mismatch` names both specifications when they differ.
   result<void> create(const variable_spec& spec, shard_index index);
@@ -68,13 +71,15 @@ public:
   /// All, by (variable, shard).
   std::vector<std::shared_ptr<shard>> all() const;
 
-  // -- the data path -------------------------------------------------------------------------------------------------
+  // -- the data path
+  // -------------------------------------------------------------------------------------------------
 
   result<shard_snapshot> read(variable_id variable, shard_index index);
   /// As `shard::gather`.
-  result<std::uint64_t> gather(variable_id variable, shard_index index, std::span<const std::int64_t> rows,
-                               mutable_bytes to);
-  /// `fenced` and `superseded` besides the shard's own errors. `from`: task and incarnation of the sender.
+  result<std::uint64_t> gather(variable_id variable, shard_index index,
+                               std::span<const std::int64_t> rows, mutable_bytes to);
+  /// `fenced` and `superseded` besides the shard's own errors. `from`: task and incarnation of the
+  /// sender.
   result<mutation_answer> mutate(const mutation_piece& piece, const origin& from);
   /// The same, for a lane that found the shard before.
   result<mutation_answer> mutate(shard& at, const mutation_piece& piece, const origin& from);
@@ -82,35 +87,41 @@ public:
   shard_snapshot read(shard& at);
   result<std::uint64_t> gather(shard& at, std::span<const std::int64_t> rows, mutable_bytes to);
 
-  // -- orders of the coordinator -------------------------------------------------------------------------------------
+  // -- orders of the coordinator
+  // -------------------------------------------------------------------------------------
 
-  /// Obeys `term` from now on. A term is granted once: to ask again is harmless for the same `holder` (the asker's
-  /// nonce) and `superseded` for another; so is any term below the highest granted, which the text names.
+  /// Obeys `term` from now on. A term is granted once: to ask again is harmless for the same
+  /// `holder` (the asker's nonce) and `superseded` for another; so is any term below the highest
+  /// granted, which the text names.
   result<void> grant_term(term_no term, std::uint64_t holder = 0);
   /// The highest term granted; operations of lower ones are refused.
   term_no term() const { return static_cast<term_no>(term_.load(std::memory_order_acquire)); }
-  /// `ledger::settle` on every shard; `superseded` for a lower term. On return nothing of the settled closures is
+  /// `ledger::settle` on every shard; `superseded` for a lower term. On return nothing of the
+  /// settled closures is applied any more.
+  result<void> settle(term_no term, std::uint64_t highest,
+                      std::span<const std::uint64_t> unsettled);
+  /// Refuses what incarnations of `task` up to `counter` send. On return nothing of theirs is
   /// applied any more.
-  result<void> settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled);
-  /// Refuses what incarnations of `task` up to `counter` send. On return nothing of theirs is applied any more.
   void fence(task_id task, std::uint32_t counter);
   /// `fenced` when that incarnation is.
   result<void> admit(task_id task, const incarnation& inc) const;
 
-  // -- cuts ----------------------------------------------------------------------------------------------------------
+  // -- cuts
+  // ----------------------------------------------------------------------------------------------------------
 
-  /// Keeps values, slots and counters of all shards as they are now, until `drop_cut`. Idempotent. `wrong_state` when
-  /// `cuts_max` are kept.
+  /// Keeps values, slots and counters of all shards as they are now, until `drop_cut`. Idempotent.
+  /// `wrong_state` when `cuts_max` are kept.
   result<std::vector<cut_entry>> take_cut(cut_id cut);
   /// Part 0: the values, part 1 + i: slot i. `not_found` names the cut.
-  result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index, std::uint32_t part) const;
+  result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index,
+                          std::uint32_t part) const;
   /// The same with the shard's count of updates at the cut.
-  result<std::pair<tensor, std::uint64_t>> read_cut(cut_id cut, variable_id variable, shard_index index,
-                                                    std::uint32_t part) const;
+  result<std::pair<tensor, std::uint64_t>> read_cut(cut_id cut, variable_id variable,
+                                                    shard_index index, std::uint32_t part) const;
   void drop_cut(cut_id cut);
   /// As `shard::restore`.
-  result<void> restore(variable_id variable, shard_index index, const tensor& values, std::span<const tensor> slots,
-                       std::uint64_t applies);
+  result<void> restore(variable_id variable, shard_index index, const tensor& values,
+                       std::span<const tensor> slots, std::uint64_t applies);
 
   store_stats stats() const;
 

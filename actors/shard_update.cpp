@@ -13,9 +13,10 @@ namespace troupe {
 
 namespace {
 
-constexpr const char* kind_names[] = {"apply",      "assign",      "assign_add",  "assign_sub",     "scatter_add",
-                                      "scatter_sub", "scatter_mul", "scatter_div", "scatter_min", "scatter_max",
-                                      "scatter_update", "set_learning_rate"};
+constexpr const char* kind_names[] = {"apply",       "assign",         "assign_add",
+                                      "assign_sub",  "scatter_add",    "scatter_sub",
+                                      "scatter_mul", "scatter_div",    "scatter_min",
+                                      "scatter_max", "scatter_update", "set_learning_rate"};
 
 bool has_arithmetic(dtype type) {
   return type == dtype::f32 || type == dtype::f64 || type == dtype::i32 || type == dtype::i64;
@@ -59,18 +60,22 @@ kernels::momentum_params momentum_of(const optimizer_spec& spec, double rate) {
 }
 
 kernels::adagrad_params adagrad_of(const optimizer_spec& spec, double rate) {
-  return {.learning_rate = rate, .initial_accumulator = spec.initial_accumulator, .epsilon = spec.epsilon};
+  return {.learning_rate = rate,
+          .initial_accumulator = spec.initial_accumulator,
+          .epsilon = spec.epsilon};
 }
 
 kernels::adam_params adam_of(const optimizer_spec& spec, double rate) {
-  return {.learning_rate = rate, .beta1 = spec.beta_1, .beta2 = spec.beta_2, .epsilon = spec.epsilon};
+  return {
+    .learning_rate = rate, .beta1 = spec.beta_1, .beta2 = spec.beta_2, .epsilon = spec.epsilon};
 }
 
 } // namespace
 
 failure shard::complaint(errc code, mutation_kind kind, const std::string& what) const {
   auto at = static_cast<std::size_t>(kind);
-  auto name = at < std::size(kind_names) ? std::string{kind_names[at]} : "kind " + std::to_string(at);
+  auto name =
+    at < std::size(kind_names) ? std::string{kind_names[at]} : "kind " + std::to_string(at);
   return make_failure(code, label() + ": " + name + ": " + what);
 }
 
@@ -80,11 +85,13 @@ result<void> shard::check(const mutation_piece& piece) const {
     return complaint(errc::invalid_argument, kind, "there is no such operation");
   bool trains = kind == mutation_kind::apply || kind == mutation_kind::set_learning_rate;
   if (trains && optimizer_.kind == optimizer_kind::none)
-    return complaint(errc::wrong_state, kind, "the variable has no optimizer and takes assignments only");
+    return complaint(errc::wrong_state, kind,
+                     "the variable has no optimizer and takes assignments only");
   if (kind == mutation_kind::set_learning_rate) {
     if (piece.values.type() != dtype::f32 || !piece.values.defined() || piece.values.size() != 1)
-      return complaint(errc::shape_mismatch, kind, "values are " + to_string(piece.values.type())
-                                                     + to_string(piece.values.shape()) + ", expected one f32");
+      return complaint(errc::shape_mismatch, kind,
+                       "values are " + to_string(piece.values.type())
+                         + to_string(piece.values.shape()) + ", expected one f32");
     return {};
   }
   if (piece.indices.defined())
@@ -92,11 +99,13 @@ result<void> shard::check(const mutation_piece& piece) const {
   if (takes_indices(kind))
     return complaint(errc::invalid_argument, kind, "no indices");
   if (piece.values.type() != spec_->type)
-    return complaint(errc::dtype_mismatch, kind, "values are " + to_string(piece.values.type()) + ", expected "
-                                                   + to_string(spec_->type));
+    return complaint(
+      errc::dtype_mismatch, kind,
+      "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
   if (!piece.values.defined() || piece.values.shape() != shape_)
-    return complaint(errc::shape_mismatch, kind, "values have shape " + to_string(piece.values.shape())
-                                                   + ", expected " + to_string(shape_));
+    return complaint(
+      errc::shape_mismatch, kind,
+      "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(shape_));
   if (kind != mutation_kind::assign && !has_arithmetic(spec_->type))
     return complaint(errc::dtype_mismatch, kind, "no arithmetic on " + to_string(spec_->type));
   return {};
@@ -108,10 +117,11 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
   if (kind != mutation_kind::apply && !takes_indices(kind))
     return complaint(errc::invalid_argument, kind, "takes no indices");
   if (indices.type() != dtype::i64)
-    return complaint(errc::dtype_mismatch, kind, "indices are " + to_string(indices.type()) + ", expected i64");
+    return complaint(errc::dtype_mismatch, kind,
+                     "indices are " + to_string(indices.type()) + ", expected i64");
   if (indices.rank() != 1)
-    return complaint(errc::shape_mismatch, kind, "indices have shape " + to_string(indices.shape())
-                                                   + ", expected rank 1");
+    return complaint(errc::shape_mismatch, kind,
+                     "indices have shape " + to_string(indices.shape()) + ", expected rank 1");
   if (!has_arithmetic(spec_->type))
     return complaint(errc::dtype_mismatch, kind, "no arithmetic on " + to_string(spec_->type));
   if (indices.size() == 0 && !piece.values.defined())
@@ -119,17 +129,19 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
   auto expected = shape_.empty() ? shape_t{1} : shape_;
   expected[0] = indices.size();
   if (piece.values.type() != spec_->type)
-    return complaint(errc::dtype_mismatch, kind, "values are " + to_string(piece.values.type()) + ", expected "
-                                                   + to_string(spec_->type));
+    return complaint(
+      errc::dtype_mismatch, kind,
+      "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
   if (!piece.values.defined() || piece.values.shape() != expected)
-    return complaint(errc::shape_mismatch, kind, "values have shape " + to_string(piece.values.shape())
-                                                   + ", expected " + to_string(expected));
+    return complaint(
+      errc::shape_mismatch, kind,
+      "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(expected));
   auto rows = indices.as<std::int64_t>();
   auto bad = kernels::first_bad_row(rows, static_cast<std::size_t>(rows_));
   if (bad < rows.size())
-    return complaint(errc::out_of_range, kind, "index " + std::to_string(rows[bad]) + " at position "
-                                                 + std::to_string(bad) + ", the shard has "
-                                                 + std::to_string(rows_) + " rows");
+    return complaint(errc::out_of_range, kind,
+                     "index " + std::to_string(rows[bad]) + " at position " + std::to_string(bad)
+                       + ", the shard has " + std::to_string(rows_) + " rows");
   bool integer = spec_->type == dtype::i32 || spec_->type == dtype::i64;
   if (kind == mutation_kind::scatter_div && integer) {
     bool zero = spec_->type == dtype::i32 ? kernels::any_zero(piece.values.as<std::int32_t>())
@@ -151,10 +163,13 @@ void shard::change(const mutation_piece& piece) {
   if (piece.kind == mutation_kind::assign)
     return copy_rows(piece);
   if (piece.kind == mutation_kind::apply) {
-    auto rows = piece.indices.defined() ? piece.indices.as<std::int64_t>() : std::span<const std::int64_t>{};
+    auto rows =
+      piece.indices.defined() ? piece.indices.as<std::int64_t>() : std::span<const std::int64_t>{};
     if (spec_->type == dtype::f32)
-      return piece.indices.defined() ? apply_rows<float>(piece.values, rows) : apply_dense<float>(piece.values);
-    return piece.indices.defined() ? apply_rows<double>(piece.values, rows) : apply_dense<double>(piece.values);
+      return piece.indices.defined() ? apply_rows<float>(piece.values, rows)
+                                     : apply_dense<float>(piece.values);
+    return piece.indices.defined() ? apply_rows<double>(piece.values, rows)
+                                   : apply_dense<double>(piece.values);
   }
   with_type(spec_->type, [&](auto zero) {
     using element = decltype(zero);
@@ -183,8 +198,9 @@ void shard::assign_with(const mutation_piece& piece) {
 template <class T>
 void shard::scatter_with(const mutation_piece& piece) {
   auto out = values_.begin_partial_write();
-  kernels::scatter_rows<T>(scatter_op_of(piece.kind), elements<T>(out), static_cast<std::size_t>(row_size_),
-                           piece.indices.as<std::int64_t>(), piece.values.as<T>());
+  kernels::scatter_rows<T>(scatter_op_of(piece.kind), elements<T>(out),
+                           static_cast<std::size_t>(row_size_), piece.indices.as<std::int64_t>(),
+                           piece.values.as<T>());
   values_.commit();
 }
 
@@ -207,8 +223,8 @@ void shard::apply_dense(const tensor& gradient) {
       kernels::adagrad_update<T>(p, to, s_in, s_out, g, adagrad_of(optimizer_, rate));
     } else {
       auto second = slots_[1].begin_write();
-      kernels::adam_update<T>(p, to, s_in, s_out, elements<T>(second.in), elements<T>(second.out), g, applies_ + 1,
-                              adam_of(optimizer_, rate));
+      kernels::adam_update<T>(p, to, s_in, s_out, elements<T>(second.in), elements<T>(second.out),
+                              g, applies_ + 1, adam_of(optimizer_, rate));
       slots_[1].commit();
     }
     slots_[0].commit();
@@ -225,14 +241,16 @@ void shard::apply_rows(const tensor& gradient, std::span<const std::int64_t> row
   if (!ascending) {
     order_.resize(rows.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](auto a, auto b) { return rows[a] < rows[b]; });
     unique_rows_.clear();
     summed_.resize(rows.size() * cols * sizeof(T));
     auto sums = elements<T>(std::span{summed_});
     for (auto i : order_) {
       auto from = g.subspan(i * cols, cols);
       if (unique_rows_.empty() || unique_rows_.back() != rows[i]) {
-        std::copy(from.begin(), from.end(), sums.begin() + static_cast<std::ptrdiff_t>(unique_rows_.size() * cols));
+        std::copy(from.begin(), from.end(),
+                  sums.begin() + static_cast<std::ptrdiff_t>(unique_rows_.size() * cols));
         unique_rows_.push_back(rows[i]);
       } else {
         auto sum = sums.subspan((unique_rows_.size() - 1) * cols, cols);

@@ -60,7 +60,8 @@ kernels::schedule_spec convert(const schedule_spec& from) {
 result<void> check_schedule(const variable_spec& spec) {
   const auto& schedule = spec.optimizer.learning_rate;
   auto refuse = [&](const std::string& what) {
-    return make_failure(errc::invalid_argument, "variable '" + spec.name + "': learning rate: " + what);
+    return make_failure(errc::invalid_argument,
+                        "variable '" + spec.name + "': learning rate: " + what);
   };
   if (schedule.kind > schedule_kind::inverse_time)
     return refuse("schedule kind " + std::to_string(static_cast<unsigned>(schedule.kind)));
@@ -70,7 +71,8 @@ result<void> check_schedule(const variable_spec& spec) {
                     + std::to_string(kernels::schedule_boundaries_max));
     if (schedule.values.size() != schedule.boundaries.size() + 1)
       return refuse(std::to_string(schedule.values.size()) + " values for "
-                    + std::to_string(schedule.boundaries.size()) + " boundaries, expected one more");
+                    + std::to_string(schedule.boundaries.size())
+                    + " boundaries, expected one more");
   }
   if (auto why = kernels::invalid_schedule(convert(schedule)))
     return refuse(*why);
@@ -92,7 +94,8 @@ kernels::initializer_kind convert(initializer_kind kind) {
   return kernels::initializer_kind::zeros;
 }
 
-// Fans as Keras computes them: the last two axes are inputs and outputs, the others a receptive field.
+// Fans as Keras computes them: the last two axes are inputs and outputs, the others a receptive
+// field.
 kernels::initializer_spec initializer_of(const variable_spec& spec) {
   kernels::initializer_spec to;
   to.kind = convert(spec.initializer.kind);
@@ -115,7 +118,8 @@ kernels::initializer_spec initializer_of(const variable_spec& spec) {
 
 template <class T>
 void fill(const variable_spec& spec, std::int64_t row_begin, tensor& out) {
-  kernels::row_shape shape{static_cast<std::size_t>(spec.rows()), static_cast<std::size_t>(spec.row_size())};
+  kernels::row_shape shape{static_cast<std::size_t>(spec.rows()),
+                           static_cast<std::size_t>(spec.row_size())};
   kernels::fill_rows<T>(initializer_of(spec), spec.name, shape, static_cast<std::size_t>(row_begin),
                         out.mutable_as<T>());
 }
@@ -145,7 +149,8 @@ result<void> check_kernel_specs(const variable_spec& spec) {
       return ok;
   }
   if (spec.initializer.kind > initializer_kind::identity)
-    return refuse("initializer kind " + std::to_string(static_cast<unsigned>(spec.initializer.kind)));
+    return refuse("initializer kind "
+                  + std::to_string(static_cast<unsigned>(spec.initializer.kind)));
   bool is_integer = spec.type == dtype::i32 || spec.type == dtype::i64;
   if (!is_float && !is_integer) {
     if (spec.initializer.kind != initializer_kind::zeros)

@@ -15,11 +15,11 @@ struct server_lane::session {
   std::unique_ptr<channel> wire;
   frame_reader in;
   frame_writer out;
-  origin from{};           ///< of the hello
-  term_no term{};          ///< the same
+  origin from{};  ///< of the hello
+  term_no term{}; ///< the same
   bool welcomed = false;
-  bool deaf = false;       ///< the peer takes nothing any more
-  bool ending = false;     ///< what is queued goes out, then it ends
+  bool deaf = false;   ///< the peer takes nothing any more
+  bool ending = false; ///< what is queued goes out, then it ends
   bool ended = false;
   time_point until = never; ///< when a stranger or one that ends is dropped
   bool watched = false;

@@ -49,7 +49,9 @@ TEST_CASE("cow_buffer: a held snapshot keeps its bytes and its memory") {
   CHECK(held.bytes().data() != x.bytes().data());
 }
 
-TEST_CASE("cow_buffer: a reader that always holds the last version costs two blocks, for ever the same two") {
+TEST_CASE(
+  "cow_buffer: a reader that always holds the last version costs two blocks, for ever the same "
+  "two") {
   cow_buffer x{dtype::f32, {8}};
   write(x, 0);
   tensor held = x.snapshot();

@@ -1,5 +1,5 @@
-// Goal: the ledger answers as a plain model that never forgets would, for any order of operations, attempts and
-// settled lists; and it forgets what it may.
+// Goal: the ledger answers as a plain model that never forgets would, for any order of operations,
+// attempts and settled lists; and it forgets what it may.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -19,7 +19,8 @@ op_key call(std::uint32_t term, std::uint32_t thread, std::uint64_t number, std:
   return {program_call(static_cast<term_no>(term), thread, number), static_cast<op_no>(op)};
 }
 
-void settle(ledger& to, std::uint32_t term, std::uint64_t highest, std::vector<std::uint64_t> unsettled) {
+void settle(ledger& to, std::uint32_t term, std::uint64_t highest,
+            std::vector<std::uint64_t> unsettled) {
   to.settle(static_cast<term_no>(term), highest, unsettled);
 }
 
@@ -117,7 +118,9 @@ TEST_CASE("ledger: of the program's own calls only the newest of each thread is 
   CHECK(x.check(call(4, 7, 1)) == ledger_verdict::fresh);
 }
 
-TEST_CASE("ledger: random operations, duplicates and reordered lists agree with a model that forgets nothing") {
+TEST_CASE(
+  "ledger: random operations, duplicates and reordered lists agree with a model that forgets "
+  "nothing") {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random{seed};
     ledger x;

@@ -1,5 +1,5 @@
-// Goal: what a step reads and changes is the same as on one unsharded variable, whatever the layout, and each effect
-// happens once on each shard.
+// Goal: what a step reads and changes is the same as on one unsharded variable, whatever the
+// layout, and each effect happens once on each shard.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,7 +15,8 @@ namespace {
 // A client over stores in this process.
 struct embedded {
   explicit embedded(std::uint32_t servers, parameter_client_options options = {})
-    : vars{servers, &w.tracer}, client{w.env(), vars.catalogue(), vars.local(), std::move(options)} {
+    : vars{servers, &w.tracer},
+      client{w.env(), vars.catalogue(), vars.local(), std::move(options)} {
     begin(1);
   }
   world w{};
@@ -42,7 +43,10 @@ struct embedded {
   }
   std::uint64_t version(variable_id id, std::uint32_t shard) {
     const auto& spec = *vars.specs.at(id);
-    return vars.stores[spec.shards[shard].server]->read(id, shard_index{shard}).value_or_throw().version;
+    return vars.stores[spec.shards[shard].server]
+      ->read(id, shard_index{shard})
+      .value_or_throw()
+      .version;
   }
 };
 
@@ -59,7 +63,8 @@ tensor ids_of(std::vector<std::int64_t> ids) {
 
 } // namespace
 
-TEST_CASE("PS-Q2 owner and local row of a div split: the rows' own examples, and the formula for all") {
+TEST_CASE(
+  "PS-Q2 owner and local row of a div split: the rows' own examples, and the formula for all") {
   auto place = [](const variable_spec& spec, std::int64_t row) {
     auto at = locate_row(spec, row);
     return std::pair{value_of(at.shard), at.row};
@@ -96,7 +101,8 @@ TEST_CASE("PS-H9 a 5x2 variable of 0..9 in two shards: three rows on ps 0, two o
   x.run({id, mutation_kind::assign, counting({5, 2}), {}});
   CHECK(x.vars.stores[0]->read(id, shard_index{0}).value_or_throw().values
         == tensor::of<float>({3, 2}, {0, 1, 2, 3, 4, 5}));
-  CHECK(x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values == tensor::of<float>({2, 2}, {6, 7, 8, 9}));
+  CHECK(x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values
+        == tensor::of<float>({2, 2}, {6, 7, 8, 9}));
   CHECK(x.value(id) == counting({5, 2}));
 }
 
@@ -112,7 +118,8 @@ TEST_CASE("PS-G5 PS-G6 PS-G7 assignments of a sharded variable, with their numbe
   x.run({id, mutation_kind::assign_sub, tensor::of<float>({4, 2}, {0, 0, 1, 1, 1, 1, 3, 3}), {}});
   CHECK(x.value(id) == tensor::of<float>({4, 2}, {0, 0, 0, 0, 1, 1, 0, 0}));
   x.run({id, mutation_kind::assign, tensor::of<float>({4, 2}, {4, 4, 5, 5, 6, 6, 7, 7}), {}});
-  CHECK(x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values == tensor::of<float>({2, 2}, {5, 5, 6, 6}));
+  CHECK(x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values
+        == tensor::of<float>({2, 2}, {5, 5, 6, 6}));
 }
 
 TEST_CASE("PS-Q1 every scatter gives a sharded variable what it gives an unsharded one") {
@@ -120,8 +127,9 @@ TEST_CASE("PS-Q1 every scatter gives a sharded variable what it gives an unshard
     std::int64_t rows;
     std::vector<std::int64_t> ids;
   };
-  for (const auto& [rows, ids] : {layout{30, {0, 10, 12, 21, 22}}, layout{32, {0, 10, 11, 12, 30, 31}},
-                                  layout{30, {22, 0, 21, 22, 12, 0, 10}}}) {
+  for (const auto& [rows, ids] :
+       {layout{30, {0, 10, 12, 21, 22}}, layout{32, {0, 10, 11, 12, 30, 31}},
+        layout{30, {22, 0, 21, 22, 12, 0, 10}}}) {
     for (std::uint32_t lane : {0u, 1u, 2u}) {
       embedded x{2, {.lane = lane}};
       auto one = x.vars.add(make_variable(1, {rows, 2}, 1, 1));
@@ -147,7 +155,8 @@ TEST_CASE("PS-Q7 PS-M12 a sparse gradient reaches every shard; version and t sta
   auto spec = make_variable(1, {13, 2}, 5, 2);
   spec.optimizer.kind = optimizer_kind::adam;
   auto id = x.vars.add(spec);
-  x.run({id, mutation_kind::apply, tensor::of<float>({3, 2}, {1, 1, 2, 2, 3, 3}), ids_of({4, 4, 12})});
+  x.run(
+    {id, mutation_kind::apply, tensor::of<float>({3, 2}, {1, 1, 2, 2, 3, 3}), ids_of({4, 4, 12})});
   x.run({id, mutation_kind::apply, tensor{dtype::f32, {0, 2}}, ids_of({})});
   x.run({id, mutation_kind::scatter_add, tensor::of<float>({1, 2}, {1, 1}), ids_of({0})});
   for (std::uint32_t shard = 0; shard < 5; ++shard) {
@@ -169,13 +178,18 @@ TEST_CASE("PS-Q5 PS-Q3 out-of-range ids and other misfits are refused before any
     CHECK(why.text.find(std::to_string(bad)) != std::string::npos);
     CHECK(why.text.find("13 rows") != std::string::npos);
   }
-  CHECK(x.refused({id, mutation_kind::scatter_add, row, tensor::zeros(dtype::i64, {1, 1})}).code == errc::shape_mismatch);
-  CHECK(x.refused({id, mutation_kind::scatter_add, row, tensor::zeros(dtype::i32, {1})}).code == errc::dtype_mismatch);
+  CHECK(x.refused({id, mutation_kind::scatter_add, row, tensor::zeros(dtype::i64, {1, 1})}).code
+        == errc::shape_mismatch);
+  CHECK(x.refused({id, mutation_kind::scatter_add, row, tensor::zeros(dtype::i32, {1})}).code
+        == errc::dtype_mismatch);
   CHECK(x.refused({id, mutation_kind::scatter_add, row, {}}).code == errc::invalid_argument);
   CHECK(x.refused({id, mutation_kind::assign, row, ids_of({0})}).code == errc::invalid_argument);
-  CHECK(x.refused({id, mutation_kind::assign, tensor::zeros(dtype::f32, {14, 2}), {}}).code == errc::shape_mismatch);
-  CHECK(x.refused({id, mutation_kind::assign, tensor::zeros(dtype::f64, {13, 2}), {}}).code == errc::dtype_mismatch);
-  CHECK(x.refused({static_cast<variable_id>(9), mutation_kind::assign, row, {}}).code == errc::unknown_variable);
+  CHECK(x.refused({id, mutation_kind::assign, tensor::zeros(dtype::f32, {14, 2}), {}}).code
+        == errc::shape_mismatch);
+  CHECK(x.refused({id, mutation_kind::assign, tensor::zeros(dtype::f64, {13, 2}), {}}).code
+        == errc::dtype_mismatch);
+  CHECK(x.refused({static_cast<variable_id>(9), mutation_kind::assign, row, {}}).code
+        == errc::unknown_variable);
   std::vector<mutation> mixed{{id, mutation_kind::assign, tensor::zeros(dtype::f32, {13, 2}), {}},
                               {id, mutation_kind::assign, row, {}}};
   CHECK(!x.client.mutate(mixed));
@@ -184,22 +198,27 @@ TEST_CASE("PS-Q5 PS-Q3 out-of-range ids and other misfits are refused before any
   CHECK(x.client.finish(x.w.in(std::chrono::seconds{1})));
 }
 
-TEST_CASE("PS-M4 look-up of rows [1,2][3,4] / [5,6][7,8] / [9,10]: ids 0,3,4 give [1,2],[7,8],[9,10]") {
+TEST_CASE(
+  "PS-M4 look-up of rows [1,2][3,4] / [5,6][7,8] / [9,10]: ids 0,3,4 give [1,2],[7,8],[9,10]") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {5, 2}, 3, 2));
-  x.run({id, mutation_kind::assign, tensor::of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), {}});
-  CHECK(x.client.gather(id, ids_of({0, 3, 4})).value_or_throw() == tensor::of<float>({3, 2}, {1, 2, 7, 8, 9, 10}));
+  x.run(
+    {id, mutation_kind::assign, tensor::of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}), {}});
+  CHECK(x.client.gather(id, ids_of({0, 3, 4})).value_or_throw()
+        == tensor::of<float>({3, 2}, {1, 2, 7, 8, 9, 10}));
 }
 
 TEST_CASE("PS-Q6 PS-M3 a gather keeps the order asked, repeats and the shape of the ids") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {30, 2}, 3, 2));
   x.run({id, mutation_kind::assign, counting({30, 2}), {}});
-  CHECK(x.client.gather(id, ids_of({12, 0})).value_or_throw() == tensor::of<float>({2, 2}, {24, 25, 0, 1}));
+  CHECK(x.client.gather(id, ids_of({12, 0})).value_or_throw()
+        == tensor::of<float>({2, 2}, {24, 25, 0, 1}));
   auto square = tensor::of<std::int64_t>({2, 2}, {29, 0, 0, 15});
   CHECK(x.client.gather(id, square).value_or_throw()
         == tensor::of<float>({2, 2, 2}, {58, 59, 0, 1, 0, 1, 30, 31}));
-  CHECK(x.client.gather(id, tensor::scalar<std::int64_t>(7)).value_or_throw() == tensor::vector<float>({14, 15}));
+  CHECK(x.client.gather(id, tensor::scalar<std::int64_t>(7)).value_or_throw()
+        == tensor::vector<float>({14, 15}));
   CHECK(x.client.gather(id, ids_of({})).value_or_throw().shape() == shape_t{0, 2});
   for (std::int64_t bad : {30, -1}) {
     auto got = x.client.gather(id, ids_of({0, bad}));
@@ -210,7 +229,8 @@ TEST_CASE("PS-Q6 PS-M3 a gather keeps the order asked, repeats and the shape of 
   CHECK(x.client.gather(id, tensor::zeros(dtype::i32, {1})).error().code == errc::dtype_mismatch);
 }
 
-TEST_CASE("PS-M1 PS-M11 a look-up is one gather per shard that holds a row, each row asked for once") {
+TEST_CASE(
+  "PS-M1 PS-M11 a look-up is one gather per shard that holds a row, each row asked for once") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {30, 2}, 3, 2));
   auto reads = [&] { return x.vars.stores[0]->stats().reads + x.vars.stores[1]->stats().reads; };
@@ -228,7 +248,8 @@ TEST_CASE("PS-M10 look-ups and scatters are right for shards that are no div spl
   auto id = x.vars.add(spec);
   x.run({id, mutation_kind::assign, counting({7}), {}});
   x.run({id, mutation_kind::scatter_add, tensor::vector<float>({100, 200}), ids_of({6, 5})});
-  CHECK(x.client.gather(id, ids_of({6, 5, 0, 1})).value_or_throw() == tensor::vector<float>({106, 205, 0, 1}));
+  CHECK(x.client.gather(id, ids_of({6, 5, 0, 1})).value_or_throw()
+        == tensor::vector<float>({106, 205, 0, 1}));
 }
 
 TEST_CASE("parameter_client: random gathers and scatters agree with a plain array") {
@@ -237,7 +258,8 @@ TEST_CASE("parameter_client: random gathers and scatters agree with a plain arra
     embedded x{3, {.lane = seed % 4}};
     std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 20);
     auto shards = 1 + random() % static_cast<std::uint32_t>(rows);
-    auto id = x.vars.add(make_variable(1, {rows}, static_cast<std::uint32_t>(shards), 3, dtype::i64));
+    auto id =
+      x.vars.add(make_variable(1, {rows}, static_cast<std::uint32_t>(shards), 3, dtype::i64));
     std::vector<std::int64_t> model(static_cast<std::size_t>(rows), 0);
     for (int step = 0; step < 30; ++step) {
       std::vector<std::int64_t> ids(random() % 12);
@@ -249,7 +271,8 @@ TEST_CASE("parameter_client: random gathers and scatters agree with a plain arra
       bool add = random() % 2;
       x.begin(static_cast<std::uint64_t>(step) + 1);
       x.run({id, add ? mutation_kind::scatter_add : mutation_kind::scatter_update,
-             tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values), ids_of(ids)});
+             tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values),
+             ids_of(ids)});
       for (std::size_t i = 0; i < ids.size(); ++i) {
         auto& cell = model[static_cast<std::size_t>(ids[i])];
         cell = add ? cell + values[i] : values[i];
@@ -296,7 +319,8 @@ TEST_CASE("PS-B13 parameter_client: at_least_once leaves the ledger out") {
   CHECK(x.value(id) == tensor::vector<float>({2, 2}));
 }
 
-TEST_CASE("parameter_client: in one process a read is the server's own memory, and stays what it was") {
+TEST_CASE(
+  "parameter_client: in one process a read is the server's own memory, and stays what it was") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {4}, 2, 2));
   std::vector<variable_id> ids{id};
@@ -329,7 +353,8 @@ TEST_CASE("parameter_client: a refused push fails this closure's finish and not 
   embedded x{1};
   auto id = x.vars.add(make_variable(1, {2}, 1, 1));
   x.vars.stores[0]->fence({job_kind::worker, 0}, 1);
-  CHECK(x.refused({id, mutation_kind::assign, tensor::vector<float>({1, 1}), {}}).code == errc::fenced);
+  CHECK(x.refused({id, mutation_kind::assign, tensor::vector<float>({1, 1}), {}}).code
+        == errc::fenced);
   CHECK(x.client.finish(x.w.in(std::chrono::seconds{1})).error().code == errc::fenced);
   x.client.begin(closure(2), attempt_1, worker(0, 2));
   x.run({id, mutation_kind::assign, tensor::vector<float>({1, 1}), {}});
@@ -340,7 +365,8 @@ TEST_CASE("parameter_client: a server that can't be reached is named") {
   world w;
   variables vars{1, &w.tracer};
   auto id = vars.add(make_variable(1, {2}, 1, 1));
-  parameter_client client{w.env(), vars.catalogue(), [](std::uint32_t) -> result<std::unique_ptr<server_link>> {
+  parameter_client client{w.env(), vars.catalogue(),
+                          [](std::uint32_t) -> result<std::unique_ptr<server_link>> {
                             return make_failure(errc::connect_failed, "nobody listens at mem:7");
                           }};
   client.begin(closure(1), attempt_1, worker());

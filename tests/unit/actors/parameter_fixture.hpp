@@ -1,4 +1,5 @@
-// What the tests of the parameter plane share: ports with a memory transport, and variables over several servers.
+// What the tests of the parameter plane share: ports with a memory transport, and variables over
+// several servers.
 #pragma once
 
 #include <chrono>
@@ -17,19 +18,21 @@ namespace parameter_test {
 using namespace troupe;
 
 struct world {
-  explicit world(memory_transport_options options = {}) : transport{make_memory_transport(ports->waits(), options)} {}
+  explicit world(memory_transport_options options = {})
+    : transport{make_memory_transport(ports->waits(), options)} {}
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport;
   counting_tracer tracer{};
   environment env() {
-    return {ports->clock(), ports->random(), ports->storage(), ports->lanes(), ports->waits(), *transport, &tracer};
+    return {ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+            ports->waits(), *transport,      &tracer};
   }
   time_point in(std::chrono::seconds s) { return after(ports->clock().now(), s); }
 };
 
 /// Rows divided as evenly as can be, the first shards get one more; shard i on server i % servers.
-inline variable_spec make_variable(std::uint32_t id, shape_t shape, std::uint32_t shards, std::uint32_t servers,
-                                   dtype type = dtype::f32) {
+inline variable_spec make_variable(std::uint32_t id, shape_t shape, std::uint32_t shards,
+                                   std::uint32_t servers, dtype type = dtype::f32) {
   variable_spec out;
   out.id = static_cast<variable_id>(id);
   out.name = "v" + std::to_string(id);

@@ -71,14 +71,18 @@ TEST_CASE("parameter_protocol: a push comes back as it was sent") {
   }
 }
 
-TEST_CASE("parameter_protocol: a bad kind, flag, type, shape, count or size of a piece is bad_frame") {
+TEST_CASE(
+  "parameter_protocol: a bad kind, flag, type, shape, count or size of a piece is bad_frame") {
   CHECK(staged([](piece_meta&) {}) == errc::none);
   CHECK(staged([](piece_meta& x) { x.kind = static_cast<mutation_kind>(12); }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.kind = static_cast<mutation_kind>(255); }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.flags = 8 | 3; }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.type = static_cast<dtype>(8); }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.shape = {-2, 3}; }) == errc::bad_frame);
-  CHECK(staged([](piece_meta& x) { x.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40}; }) == errc::bad_frame);
+  CHECK(staged([](piece_meta& x) {
+          x.shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+        })
+        == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.shape = {std::int64_t{1} << 44}; }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.shape = {2, 4}; }) == errc::bad_frame);
   CHECK(staged([](piece_meta& x) { x.rows = 3; }) == errc::bad_frame);
@@ -90,7 +94,9 @@ TEST_CASE("parameter_protocol: a bad kind, flag, type, shape, count or size of a
   CHECK(staged([](piece_meta&) {}, good_bytes + 1) == errc::bad_frame);
 }
 
-TEST_CASE("parameter_protocol: a count that the frame can't hold, or bytes too few or too many, are bad_frame") {
+TEST_CASE(
+  "parameter_protocol: a count that the frame can't hold, or bytes too few or too many, are "
+  "bad_frame") {
   mutate_meta meta{{good_piece(), good_piece()}};
   auto bytes = encode_meta(meta);
   CHECK(decode_meta<mutate_meta>(bytes, "mutate"));

@@ -11,7 +11,8 @@ namespace parameter_test {
 
 class running_server {
 public:
-  running_server(const environment& env, server_lane_options options) : lane_{env, std::move(options)} {
+  running_server(const environment& env, server_lane_options options)
+    : lane_{env, std::move(options)} {
     address = lane_.open().value_or_throw();
     thread_ = env.lanes.start("server", [this] { lane_.run(); });
   }
@@ -28,7 +29,8 @@ private:
 };
 
 struct served {
-  explicit served(std::uint32_t servers, memory_transport_options transport = {}, server_lane_options like = {})
+  explicit served(std::uint32_t servers, memory_transport_options transport = {},
+                  server_lane_options like = {})
     : w{transport}, vars{servers, &w.tracer} {
     for (std::uint32_t i = 0; i < servers; ++i) {
       like.address = "ps" + std::to_string(i) + ":0";
@@ -47,11 +49,13 @@ struct served {
   }
   parameter_client::link_maker remote(origin from = worker()) {
     return [this, from](std::uint32_t server) {
-      return remote_server_link::connect(w.env(), peer(server, from), w.in(std::chrono::seconds{20}));
+      return remote_server_link::connect(w.env(), peer(server, from),
+                                         w.in(std::chrono::seconds{20}));
     };
   }
   std::unique_ptr<server_caller> caller(std::uint32_t server = 0) {
-    return server_caller::connect(w.env(), peer(server), w.in(std::chrono::seconds{20})).value_or_throw();
+    return server_caller::connect(w.env(), peer(server), w.in(std::chrono::seconds{20}))
+      .value_or_throw();
   }
   world w;
   variables vars;

@@ -1,4 +1,5 @@
-// Goal: over a wire that chops, stalls and breaks, a step reads and changes what it would in one process, once.
+// Goal: over a wire that chops, stalls and breaks, a step reads and changes what it would in one
+// process, once.
 #include <doctest/doctest.h>
 
 #include <random>
@@ -16,8 +17,8 @@ tensor ids_of(std::vector<std::int64_t> ids) {
 }
 
 // Sends a frame as it is and returns what comes back first.
-result<std::pair<data_kind, std::string>> raw_call(world& w, data_session& s, data_kind kind, std::string meta,
-                                                   std::string bulk = {}) {
+result<std::pair<data_kind, std::string>> raw_call(world& w, data_session& s, data_kind kind,
+                                                   std::string meta, std::string bulk = {}) {
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(kind);
   frame.request = s.next_request();
@@ -46,7 +47,8 @@ result<std::pair<data_kind, std::string>> raw_call(world& w, data_session& s, da
   }
 }
 
-std::string refusal(world& w, data_session& s, data_kind kind, std::string meta, std::string bulk = {}) {
+std::string refusal(world& w, data_session& s, data_kind kind, std::string meta,
+                    std::string bulk = {}) {
   auto got = raw_call(w, s, kind, std::move(meta), std::move(bulk));
   if (!got)
     return to_string(got.error());
@@ -76,7 +78,8 @@ TEST_CASE("server_lane: over a chopping wire random reads and changes agree with
       }
       client.begin(closure(step), attempt_1, worker());
       std::vector<mutation> ops{
-        {id, mutation_kind::scatter_add, tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values),
+        {id, mutation_kind::scatter_add,
+         tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values),
          ids_of(ids)}};
       client.mutate(ops).value_or_throw();
       std::vector<variable_id> both{id, id};
@@ -93,14 +96,17 @@ TEST_CASE("server_lane: over a chopping wire random reads and changes agree with
   }
 }
 
-TEST_CASE("server_lane: what is read remotely is one tensor whose rows are the blocks, each with its version") {
+TEST_CASE(
+  "server_lane: what is read remotely is one tensor whose rows are the blocks, each with its "
+  "version") {
   served x{2};
   parameter_client client{x.w.env(), x.vars.catalogue(), x.remote()};
   client.begin(closure(1), attempt_1, worker());
   auto id = x.vars.add(make_variable(1, {5, 2}, 2, 2));
   auto scalar = x.vars.add(make_variable(2, {}, 1, 1));
-  std::vector<mutation> ops{{id, mutation_kind::assign, tensor::of<float>({5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), {}},
-                            {scalar, mutation_kind::assign_add, tensor::scalar(3.0f), {}}};
+  std::vector<mutation> ops{
+    {id, mutation_kind::assign, tensor::of<float>({5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), {}},
+    {scalar, mutation_kind::assign_add, tensor::scalar(3.0f), {}}};
   client.mutate(ops).value_or_throw();
   std::vector<variable_id> ids{id, scalar};
   auto got = client.read(ids).value_or_throw();
@@ -113,7 +119,9 @@ TEST_CASE("server_lane: what is read remotely is one tensor whose rows are the b
   CHECK(x.w.tracer.marks("client.pushed_k_of_n") == 2);
 }
 
-TEST_CASE("INV-S2 a push over a wire that breaks after n bytes, for every n, is whole or nothing, and once in the end") {
+TEST_CASE(
+  "INV-S2 a push over a wire that breaks after n bytes, for every n, is whole or nothing, and once "
+  "in the end") {
   std::map<bool, int> applied_without_ack;
   int acknowledged = 0;
   int cut_short = 0;
@@ -121,7 +129,8 @@ TEST_CASE("INV-S2 a push over a wire that breaks after n bytes, for every n, is 
     REQUIRE(n < 5000);
     served x{1, {.cut_after_bytes = n}};
     auto id = x.vars.add(make_variable(1, {4}, 2, 1, dtype::i64));
-    std::vector<mutation> ops{{id, mutation_kind::assign_add, tensor::vector<std::int64_t>({1, 2, 3, 4}), {}}};
+    std::vector<mutation> ops{
+      {id, mutation_kind::assign_add, tensor::vector<std::int64_t>({1, 2, 3, 4}), {}}};
     bool acked = false;
     {
       parameter_client client{x.w.env(), x.vars.catalogue(), x.remote()};
@@ -132,8 +141,12 @@ TEST_CASE("INV-S2 a push over a wire that breaks after n bytes, for every n, is 
     auto a = x.vars.stores[0]->find(id, shard_index{0})->state();
     auto b = x.vars.stores[0]->find(id, shard_index{1})->state();
     CHECK(a.version == b.version); // both pieces were in one frame
-    CHECK(a.values == (a.version == 1 ? tensor::vector<std::int64_t>({1, 2}) : tensor::vector<std::int64_t>({0, 0})));
-    CHECK(b.values == (b.version == 1 ? tensor::vector<std::int64_t>({3, 4}) : tensor::vector<std::int64_t>({0, 0})));
+    CHECK(a.values
+          == (a.version == 1 ? tensor::vector<std::int64_t>({1, 2})
+                             : tensor::vector<std::int64_t>({0, 0})));
+    CHECK(b.values
+          == (b.version == 1 ? tensor::vector<std::int64_t>({3, 4})
+                             : tensor::vector<std::int64_t>({0, 0})));
     if (acked)
       CHECK(a.version == 1);
     acknowledged += acked ? 1 : 0;
@@ -212,7 +225,9 @@ TEST_CASE("server_lane: a fence ends the sender's channel, the next incarnation 
   CHECK(next.read(ids).value_or_throw()[0].to_tensor() == tensor::vector<float>({1, 1}));
 }
 
-TEST_CASE("server_lane: an operation of an older term is refused on a channel that is older than the new term") {
+TEST_CASE(
+  "server_lane: an operation of an older term is refused on a channel that is older than the new "
+  "term") {
   served x{1};
   auto id = x.vars.add(make_variable(1, {2}, 1, 1));
   std::vector<mutation> ops{{id, mutation_kind::assign, tensor::vector<float>({1, 1}), {}}};
@@ -229,18 +244,22 @@ TEST_CASE("server_lane: an operation of an older term is refused on a channel th
   CHECK(x.vars.stores[0]->read(id, shard_index{0}).value_or_throw().version == 0);
 }
 
-TEST_CASE("server_lane: a lost server is unavailable and named; the link is made anew when it is back") {
+TEST_CASE(
+  "server_lane: a lost server is unavailable and named; the link is made anew when it is back") {
   served x{2};
   auto id = x.vars.add(make_variable(1, {4}, 2, 2));
-  std::vector<mutation> ops{{id, mutation_kind::assign_add, tensor::vector<float>({1, 1, 1, 1}), {}}};
+  std::vector<mutation> ops{
+    {id, mutation_kind::assign_add, tensor::vector<float>({1, 1, 1, 1}), {}}};
   std::vector<variable_id> ids{id};
   parameter_client client{x.w.env(), x.vars.catalogue(), x.remote()};
   client.begin(closure(1), attempt_1, worker());
   client.read(ids).value_or_throw();
-  server_lane_options like{.address = x.lanes[1]->address, .cluster = "test", .store = x.vars.stores[1]};
+  server_lane_options like{
+    .address = x.lanes[1]->address, .cluster = "test", .store = x.vars.stores[1]};
   auto address = x.lanes[1]->address;
   x.lanes[1].reset();
-  x.lanes[1] = std::make_unique<running_server>(x.w.env(), server_lane_options{.address = "ps9:0", .cluster = "other"});
+  x.lanes[1] = std::make_unique<running_server>(
+    x.w.env(), server_lane_options{.address = "ps9:0", .cluster = "other"});
   auto got = client.read(ids);
   REQUIRE(!got);
   CHECK(got.error().text.find("ps:1") != std::string::npos);
@@ -252,7 +271,8 @@ TEST_CASE("server_lane: a lost server is unavailable and named; the link is made
   CHECK(client.read(ids).value_or_throw()[0].to_tensor() == tensor::vector<float>({1, 1, 1, 1}));
 }
 
-TEST_CASE("server_lane: refusals of single questions name the matter and leave the channel as it is") {
+TEST_CASE(
+  "server_lane: refusals of single questions name the matter and leave the channel as it is") {
   served x{1};
   auto id = x.vars.add(make_variable(1, {2}, 1, 1));
   auto ghost = make_variable(9, {2}, 1, 1);
@@ -277,7 +297,9 @@ TEST_CASE("server_lane: refusals of single questions name the matter and leave t
 TEST_CASE("server_lane: bad kinds, counts, offsets and sizes end the channel and change nothing") {
   served x{1};
   auto id = x.vars.add(make_variable(1, {2}, 1, 1));
-  auto open = [&] { return data_session::open(x.w.env(), x.peer(0), x.w.in(seconds{20})).value_or_throw(); };
+  auto open = [&] {
+    return data_session::open(x.w.env(), x.peer(0), x.w.in(seconds{20})).value_or_throw();
+  };
   auto try_one = [&](data_kind kind, std::string meta, std::string bulk = {}) {
     auto s = open();
     return refusal(x.w, *s, kind, std::move(meta), std::move(bulk));
@@ -295,15 +317,20 @@ TEST_CASE("server_lane: bad kinds, counts, offsets and sizes end the channel and
   CHECK(push(1, 1, "12345678").find("4 bytes of bulk too many") != std::string::npos);
   CHECK(try_one(data_kind::mutate, std::string(8, '\x7f')).find("mutate") != std::string::npos);
   CHECK(try_one(data_kind::read, "\x01").find("read") != std::string::npos);
-  CHECK(try_one(data_kind::read, encode_meta(read_meta{}), "x").find("kind 4") != std::string::npos);
+  CHECK(try_one(data_kind::read, encode_meta(read_meta{}), "x").find("kind 4")
+        != std::string::npos);
   auto gather = encode_meta(gather_meta{{{{id, shard_index{0}}, std::uint64_t{1} << 61}}});
   CHECK(try_one(data_kind::gather, gather, "12345678").find("gather") != std::string::npos);
   auto restore = restore_meta{{id, shard_index{0}}, 0, dtype::f32, {2}, 3000000000u};
-  CHECK(try_one(data_kind::restore, encode_meta(restore), "12345678").find("slots") != std::string::npos);
+  CHECK(try_one(data_kind::restore, encode_meta(restore), "12345678").find("slots")
+        != std::string::npos);
   restore.slots = 1;
-  CHECK(try_one(data_kind::restore, encode_meta(restore), "12345678").find("16") != std::string::npos);
-  CHECK(try_one(data_kind::hello, encode_meta(hello_meta{})).find("after the hello") != std::string::npos);
-  CHECK(try_one(data_kind::mutate_ack, encode_meta(ack_meta{})).find("only servers") != std::string::npos);
+  CHECK(try_one(data_kind::restore, encode_meta(restore), "12345678").find("16")
+        != std::string::npos);
+  CHECK(try_one(data_kind::hello, encode_meta(hello_meta{})).find("after the hello")
+        != std::string::npos);
+  CHECK(try_one(data_kind::mutate_ack, encode_meta(ack_meta{})).find("only servers")
+        != std::string::npos);
   auto state = x.vars.stores[0]->find(id, shard_index{0})->state();
   CHECK(state.version == 0);
   CHECK(state.values == tensor::zeros(dtype::f32, {2}));
@@ -327,7 +354,8 @@ TEST_CASE("server_lane: a frame over the limit is refused before it is staged") 
   CHECK(client.read(ids).error().code == errc::too_large);
 }
 
-TEST_CASE("server_lane: a peer that takes no answers is not read any more, and gets them all in the end") {
+TEST_CASE(
+  "server_lane: a peer that takes no answers is not read any more, and gets them all in the end") {
   server_lane_options like;
   like.queued_bytes_max = 64 * 1024;
   served x{1, {.capacity_bytes = 32 * 1024}, like};
@@ -424,21 +452,26 @@ TEST_CASE("server_lane: a cut is read part by part and restored into another ser
     parts.push_back(piece.rows);
   }
   CHECK(from->read_cut(cut, id, shard_index{0}, 3).error().code == errc::not_found);
-  CHECK(from->read_cut(static_cast<cut_id>(4), id, shard_index{0}, 0).error().code == errc::not_found);
-  x.caller(1)->restore(id, shard_index{0}, parts[0], std::span{parts}.subspan(1), 1).value_or_throw();
+  CHECK(from->read_cut(static_cast<cut_id>(4), id, shard_index{0}, 0).error().code
+        == errc::not_found);
+  x.caller(1)
+    ->restore(id, shard_index{0}, parts[0], std::span{parts}.subspan(1), 1)
+    .value_or_throw();
   auto a = x.vars.stores[0]->find(id, shard_index{0})->state();
   auto b = x.vars.stores[1]->find(id, shard_index{0})->state();
   CHECK(a.values == b.values);
   CHECK(a.slots == b.slots);
   CHECK(b.applies == 1);
   auto wrong = tensor::zeros(dtype::f32, {5, 2});
-  CHECK(x.caller(1)->restore(id, shard_index{0}, wrong, {}, 1).error().code == errc::shape_mismatch);
+  CHECK(x.caller(1)->restore(id, shard_index{0}, wrong, {}, 1).error().code
+        == errc::shape_mismatch);
 }
 
 TEST_CASE("remote_server_link: the window takes two pushes, and any one when it is empty") {
   served x{1, {.capacity_bytes = 64}};
   auto id = x.vars.add(make_variable(1, {64}, 1, 1));
-  auto link = remote_server_link::connect(x.w.env(), x.peer(0), x.w.in(seconds{20})).value_or_throw();
+  auto link =
+    remote_server_link::connect(x.w.env(), x.peer(0), x.w.in(seconds{20})).value_or_throw();
   mutation_piece p;
   p.variable = id;
   p.kind = mutation_kind::assign;
@@ -465,7 +498,9 @@ TEST_CASE("remote_server_link: the window takes two pushes, and any one when it 
   CHECK(link->take_push_failure().code == errc::none);
 }
 
-TEST_CASE("parameter_client: many pushes flow through a narrow window, in order, and all are acknowledged") {
+TEST_CASE(
+  "parameter_client: many pushes flow through a narrow window, in order, and all are "
+  "acknowledged") {
   served x{2, {.capacity_bytes = 500}};
   auto id = x.vars.add(make_variable(1, {40}, 2, 2, dtype::i64));
   parameter_client client{x.w.env(), x.vars.catalogue(), x.remote()};
@@ -498,7 +533,10 @@ TEST_CASE("parameter_client: waiting for a mute server ends by cancel, or as una
     while (!stop) {
       if (auto wire = listener->try_accept()) {
         frame_writer out{data_limits(0)};
-        out.push({static_cast<std::uint8_t>(data_kind::welcome), 0, 0, encode_meta(welcome_meta{}), {}}).value_or_throw();
+        out
+          .push(
+            {static_cast<std::uint8_t>(data_kind::welcome), 0, 0, encode_meta(welcome_meta{}), {}})
+          .value_or_throw();
         out.pump(*wire).value_or_throw();
         wires.push_back(std::move(wire));
       }
@@ -506,16 +544,20 @@ TEST_CASE("parameter_client: waiting for a mute server ends by cancel, or as una
     }
   });
   data_peer peer{.address = listener->address(), .self = worker()};
-  auto connect = [&](std::uint32_t) { return remote_server_link::connect(w.env(), peer, w.in(seconds{20})); };
+  auto connect = [&](std::uint32_t) {
+    return remote_server_link::connect(w.env(), peer, w.in(seconds{20}));
+  };
   std::vector<variable_id> ids{id};
   {
     int asked = 0;
-    parameter_client client{w.env(), vars.catalogue(), connect, {.interrupted = [&] { return ++asked > 0; }}};
+    parameter_client client{
+      w.env(), vars.catalogue(), connect, {.interrupted = [&] { return ++asked > 0; }}};
     client.begin(closure(1), attempt_1, worker());
     CHECK(client.read(ids).error().code == errc::cancelled);
   }
   {
-    parameter_client client{w.env(), vars.catalogue(), connect, {.reply_max = std::chrono::milliseconds{5}}};
+    parameter_client client{
+      w.env(), vars.catalogue(), connect, {.reply_max = std::chrono::milliseconds{5}}};
     client.begin(closure(1), attempt_1, worker());
     auto got = client.read(ids);
     CHECK(got.error().code == errc::unavailable);

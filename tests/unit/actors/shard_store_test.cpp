@@ -52,13 +52,13 @@ void create_all(shard_store& store, const variable_spec& spec = make_spec()) {
     store.create(spec, static_cast<shard_index>(i)).value_or_throw();
 }
 
-term_no term(std::uint32_t n) {
-  return static_cast<term_no>(n);
-}
+term_no term(std::uint32_t n) { return static_cast<term_no>(n); }
 
 } // namespace
 
-TEST_CASE("shard_store: creation is idempotent and keeps what is there; another specification is named with the first") {
+TEST_CASE(
+  "shard_store: creation is idempotent and keeps what is there; another specification is named "
+  "with the first") {
   shard_store store;
   create_all(store);
   store.mutate(push(1, 1), sender(0, 1)).value_or_throw();
@@ -91,7 +91,9 @@ TEST_CASE("shard_store: what is not there is unknown_variable, with both numbers
   CHECK(store.stats().shards == 0);
 }
 
-TEST_CASE("shard_store: counts operations on each shard, duplicates and settled ones apart, and marks them") {
+TEST_CASE(
+  "shard_store: counts operations on each shard, duplicates and settled ones apart, and marks "
+  "them") {
   counting_tracer tracer;
   shard_store store{&tracer};
   create_all(store);
@@ -165,7 +167,7 @@ TEST_CASE("shard_store: once fence has returned nothing of the fenced sender is 
     std::atomic<std::uint64_t> sent{0};
     std::thread pusher{[&] {
       for (std::uint64_t seq = 1; !stop; ++seq) {
-        (void) store.mutate(push(1, seq), sender(0, 1));
+        (void)store.mutate(push(1, seq), sender(0, 1));
         sent = seq;
       }
     }};

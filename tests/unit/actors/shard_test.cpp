@@ -1,4 +1,5 @@
-// Goal: a shard applies each operation once, whole or not at all, and hands out versions that never change.
+// Goal: a shard applies each operation once, whole or not at all, and hands out versions that never
+// change.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -30,7 +31,8 @@ variable_spec make_spec(shape_t shape, std::vector<std::int64_t> rows, dtype typ
 }
 
 std::shared_ptr<shard> make_shard(variable_spec spec, std::uint32_t index = 0) {
-  return shard::create(std::make_shared<const variable_spec>(std::move(spec)), static_cast<shard_index>(index))
+  return shard::create(std::make_shared<const variable_spec>(std::move(spec)),
+                       static_cast<shard_index>(index))
     .value_or_throw();
 }
 
@@ -40,7 +42,8 @@ variable_spec with_optimizer(variable_spec spec, optimizer_kind kind, float rate
   return spec;
 }
 
-mutation_piece piece(std::uint64_t seq, mutation_kind kind, tensor values, tensor indices = {}, std::uint32_t op = 0) {
+mutation_piece piece(std::uint64_t seq, mutation_kind kind, tensor values, tensor indices = {},
+                     std::uint32_t op = 0) {
   mutation_piece out;
   out.variable = static_cast<variable_id>(7);
   out.key = {{static_cast<term_no>(1), seq}, static_cast<op_no>(op)};
@@ -50,9 +53,7 @@ mutation_piece piece(std::uint64_t seq, mutation_kind kind, tensor values, tenso
   return out;
 }
 
-mutation_answer must(shard& x, const mutation_piece& p) {
-  return x.mutate(p).value_or_throw();
-}
+mutation_answer must(shard& x, const mutation_piece& p) { return x.mutate(p).value_or_throw(); }
 
 std::string refusal(shard& x, const mutation_piece& p, errc code) {
   auto answer = x.mutate(p);
@@ -82,8 +83,9 @@ TEST_CASE("PS-H11 shard: an identity of 4x4 in two shards starts as rows 0-1 and
 }
 
 TEST_CASE("shard: any split of a random variable starts with the same rows") {
-  for (auto kind : {initializer_kind::uniform, initializer_kind::normal, initializer_kind::truncated_normal,
-                    initializer_kind::glorot_uniform, initializer_kind::he_normal}) {
+  for (auto kind :
+       {initializer_kind::uniform, initializer_kind::normal, initializer_kind::truncated_normal,
+        initializer_kind::glorot_uniform, initializer_kind::he_normal}) {
     auto whole = make_spec({7, 3}, {7});
     whole.initializer = {kind, 0.0f, 1.0f, 42};
     auto split = make_spec({7, 3}, {3, 2, 2});
@@ -98,7 +100,8 @@ TEST_CASE("shard: any split of a random variable starts with the same rows") {
 }
 
 TEST_CASE("shard: each type starts as its initializer says") {
-  for (auto type : {dtype::u8, dtype::i8, dtype::i32, dtype::i64, dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+  for (auto type : {dtype::u8, dtype::i8, dtype::i32, dtype::i64, dtype::f16, dtype::bf16,
+                    dtype::f32, dtype::f64}) {
     auto values = make_shard(make_spec({2, 2}, {2}, type))->read().values;
     CHECK(values == tensor::zeros(type, {2, 2}));
   }
@@ -110,7 +113,8 @@ TEST_CASE("shard: each type starts as its initializer says") {
 
 TEST_CASE("shard: a specification that cannot be is refused and named") {
   auto text = [](variable_spec spec, std::uint32_t index = 0) {
-    auto made = shard::create(std::make_shared<const variable_spec>(std::move(spec)), static_cast<shard_index>(index));
+    auto made = shard::create(std::make_shared<const variable_spec>(std::move(spec)),
+                              static_cast<shard_index>(index));
     REQUIRE(!made);
     CHECK(made.error().code == errc::invalid_argument);
     return made.error().text;
@@ -118,7 +122,8 @@ TEST_CASE("shard: a specification that cannot be is refused and named") {
   CHECK(text(make_spec({4}, {3})).find("row 3 of 4") != std::string::npos);
   CHECK(text(make_spec({4}, {4}), 1).find("shard 1 of 1") != std::string::npos);
   CHECK(text(make_spec({4, -1}, {4})).find("[4, -1]") != std::string::npos);
-  CHECK(text(with_optimizer(make_spec({4}, {4}, dtype::i32), optimizer_kind::sgd, 1)).find("i32") != std::string::npos);
+  CHECK(text(with_optimizer(make_spec({4}, {4}, dtype::i32), optimizer_kind::sgd, 1)).find("i32")
+        != std::string::npos);
   auto gap = make_spec({4}, {2, 2});
   gap.shards[1].row_begin = 3;
   CHECK(text(gap).find("begin at 2") != std::string::npos);
@@ -192,7 +197,8 @@ TEST_CASE("shard: adam's t is the number of applied gradients, and no assignment
 }
 
 TEST_CASE("shard: an f64 variable trains with each optimizer") {
-  for (auto kind : {optimizer_kind::sgd, optimizer_kind::momentum, optimizer_kind::adagrad, optimizer_kind::adam}) {
+  for (auto kind : {optimizer_kind::sgd, optimizer_kind::momentum, optimizer_kind::adagrad,
+                    optimizer_kind::adam}) {
     auto x = make_shard(with_optimizer(make_spec({2}, {2}, dtype::f64), kind, 0.1f));
     must(*x, piece(1, mutation_kind::apply, tensor::vector<double>({1, -1})));
     CHECK(x->read().values.as<double>()[0] < 0);
@@ -201,15 +207,20 @@ TEST_CASE("shard: an f64 variable trains with each optimizer") {
   }
 }
 
-TEST_CASE("shard: a sparse gradient gives its rows what a dense one would, rows that come twice are summed first") {
-  for (auto kind : {optimizer_kind::sgd, optimizer_kind::momentum, optimizer_kind::adagrad, optimizer_kind::adam}) {
+TEST_CASE(
+  "shard: a sparse gradient gives its rows what a dense one would, rows that come twice are summed "
+  "first") {
+  for (auto kind : {optimizer_kind::sgd, optimizer_kind::momentum, optimizer_kind::adagrad,
+                    optimizer_kind::adam}) {
     auto spec = with_optimizer(make_spec({4, 2}, {4}), kind, 0.1f);
     spec.initializer.kind = initializer_kind::ones;
     auto sparse = make_shard(spec);
     auto dense = make_shard(spec);
     auto indices = tensor::vector<std::int64_t>({3, 1, 3});
-    must(*sparse, piece(1, mutation_kind::apply, tensor::of<float>({3, 2}, {1, 2, 5, 6, 10, 20}), indices));
-    must(*dense, piece(1, mutation_kind::apply, tensor::of<float>({4, 2}, {0, 0, 5, 6, 0, 0, 11, 22})));
+    must(*sparse,
+         piece(1, mutation_kind::apply, tensor::of<float>({3, 2}, {1, 2, 5, 6, 10, 20}), indices));
+    must(*dense,
+         piece(1, mutation_kind::apply, tensor::of<float>({4, 2}, {0, 0, 5, 6, 0, 0, 11, 22})));
     auto got = sparse->state();
     auto want = dense->state();
     CHECK(got.applies == 1);
@@ -245,7 +256,8 @@ TEST_CASE("shard: assignments and scatters of f32, f64, i32 and i64") {
       must(*x, piece(++seq, kind, tensor::vector<T>(values)));
       return x->read().values;
     };
-    auto rows = [&](mutation_kind kind, std::initializer_list<std::int64_t> at, std::initializer_list<T> values) {
+    auto rows = [&](mutation_kind kind, std::initializer_list<std::int64_t> at,
+                    std::initializer_list<T> values) {
       must(*x, piece(++seq, kind, tensor::vector<T>(values), tensor::vector<std::int64_t>(at)));
       return x->read().values;
     };
@@ -272,7 +284,8 @@ TEST_CASE("shard: other element types are assigned and nothing else") {
   auto x = make_shard(make_spec({3}, {3}, dtype::u8));
   must(*x, piece(1, mutation_kind::assign, tensor::vector<std::uint8_t>({1, 2, 3})));
   CHECK(x->read().values == tensor::vector<std::uint8_t>({1, 2, 3}));
-  refusal(*x, piece(2, mutation_kind::assign_add, tensor::vector<std::uint8_t>({1, 2, 3})), errc::dtype_mismatch);
+  refusal(*x, piece(2, mutation_kind::assign_add, tensor::vector<std::uint8_t>({1, 2, 3})),
+          errc::dtype_mismatch);
 }
 
 TEST_CASE("PS-G9 PS-Q3 PS-Q5 shard: what does not fit is refused, named, and changes nothing") {
@@ -280,26 +293,33 @@ TEST_CASE("PS-G9 PS-Q3 PS-Q5 shard: what does not fit is refused, named, and cha
   auto ok = tensor::zeros(dtype::f32, {3, 2});
   auto one = tensor::zeros(dtype::f32, {1, 2});
   auto at = [](std::int64_t i) { return tensor::vector<std::int64_t>({i}); };
-  auto text = refusal(*x, piece(1, mutation_kind::assign, tensor::zeros(dtype::f32, {4, 2})), errc::shape_mismatch);
+  auto text = refusal(*x, piece(1, mutation_kind::assign, tensor::zeros(dtype::f32, {4, 2})),
+                      errc::shape_mismatch);
   CHECK(text.find("[4, 2]") != std::string::npos);
   CHECK(text.find("[3, 2]") != std::string::npos);
-  refusal(*x, piece(1, mutation_kind::assign, tensor::zeros(dtype::f32, {6})), errc::shape_mismatch);
-  refusal(*x, piece(1, mutation_kind::apply, tensor::zeros(dtype::f64, {3, 2})), errc::dtype_mismatch);
+  refusal(*x, piece(1, mutation_kind::assign, tensor::zeros(dtype::f32, {6})),
+          errc::shape_mismatch);
+  refusal(*x, piece(1, mutation_kind::apply, tensor::zeros(dtype::f64, {3, 2})),
+          errc::dtype_mismatch);
   refusal(*x, piece(1, mutation_kind::apply, {}), errc::shape_mismatch);
   refusal(*x, piece(1, mutation_kind::apply, one, at(3)), errc::out_of_range);
-  CHECK(refusal(*x, piece(1, mutation_kind::scatter_add, one, at(-1)), errc::out_of_range).find("-1")
-        != std::string::npos);
+  CHECK(
+    refusal(*x, piece(1, mutation_kind::scatter_add, one, at(-1)), errc::out_of_range).find("-1")
+    != std::string::npos);
   refusal(*x, piece(1, mutation_kind::scatter_add, ok, at(0)), errc::shape_mismatch);
   refusal(*x, piece(1, mutation_kind::scatter_add, one), errc::invalid_argument);
   refusal(*x, piece(1, mutation_kind::assign, one, at(0)), errc::invalid_argument);
-  refusal(*x, piece(1, mutation_kind::scatter_add, one, tensor::zeros(dtype::i64, {1, 1})), errc::shape_mismatch);
-  refusal(*x, piece(1, mutation_kind::scatter_add, one, tensor::zeros(dtype::i32, {1})), errc::dtype_mismatch);
+  refusal(*x, piece(1, mutation_kind::scatter_add, one, tensor::zeros(dtype::i64, {1, 1})),
+          errc::shape_mismatch);
+  refusal(*x, piece(1, mutation_kind::scatter_add, one, tensor::zeros(dtype::i32, {1})),
+          errc::dtype_mismatch);
   refusal(*x, piece(1, static_cast<mutation_kind>(99), ok), errc::invalid_argument);
   CHECK(x->read().version == 0);
   CHECK(x->ledger_size() == 0);
   CHECK(x->read().values == ok);
   auto plain = make_shard(make_spec({3}, {3}, dtype::i32));
-  CHECK(refusal(*plain, piece(1, mutation_kind::apply, tensor::zeros(dtype::i32, {3})), errc::wrong_state)
+  CHECK(refusal(*plain, piece(1, mutation_kind::apply, tensor::zeros(dtype::i32, {3})),
+                errc::wrong_state)
           .find("no optimizer")
         != std::string::npos);
   refusal(*plain, piece(1, mutation_kind::scatter_div, tensor::vector<std::int32_t>({0}), at(0)),
@@ -308,7 +328,8 @@ TEST_CASE("PS-G9 PS-Q3 PS-Q5 shard: what does not fit is refused, named, and cha
 
 TEST_CASE("shard: set_learning_rate is ledgered and replaces the schedule") {
   auto spec = with_optimizer(make_spec({1}, {1}), optimizer_kind::sgd, 1);
-  spec.optimizer.learning_rate = {.kind = schedule_kind::piecewise_constant, .boundaries = {1}, .values = {1.0f, 0.5f}};
+  spec.optimizer.learning_rate = {
+    .kind = schedule_kind::piecewise_constant, .boundaries = {1}, .values = {1.0f, 0.5f}};
   auto x = make_shard(spec);
   CHECK(x->learning_rate() == 1.0f);
   must(*x, piece(1, mutation_kind::apply, tensor::vector<float>({1})));
@@ -318,29 +339,35 @@ TEST_CASE("shard: set_learning_rate is ledgered and replaces the schedule") {
   CHECK(x->learning_rate() == 0.25f);
   must(*x, piece(3, mutation_kind::apply, tensor::vector<float>({4})));
   CHECK(x->read().values == tensor::vector<float>({-2}));
-  refusal(*x, piece(4, mutation_kind::set_learning_rate, tensor::vector<float>({1, 2})), errc::shape_mismatch);
+  refusal(*x, piece(4, mutation_kind::set_learning_rate, tensor::vector<float>({1, 2})),
+          errc::shape_mismatch);
 }
 
 TEST_CASE("shard: schedules follow the descriptions in core/specs") {
   auto at = [](const schedule_spec& s, std::uint64_t t) { return detail::learning_rate_at(s, t); };
-  schedule_spec linear{.kind = schedule_kind::linear_decay, .initial = 1, .end = 0, .begin_step = 10, .end_step = 20};
+  schedule_spec linear{
+    .kind = schedule_kind::linear_decay, .initial = 1, .end = 0, .begin_step = 10, .end_step = 20};
   CHECK(at(linear, 10) == doctest::Approx(1.0));
   CHECK(at(linear, 15) == doctest::Approx(0.5));
   CHECK(at(linear, 99) == doctest::Approx(0.0));
-  schedule_spec expo{.kind = schedule_kind::exponential_decay, .initial = 1, .rate = 0.5f, .end_step = 10};
+  schedule_spec expo{
+    .kind = schedule_kind::exponential_decay, .initial = 1, .rate = 0.5f, .end_step = 10};
   CHECK(at(expo, 5) == doctest::Approx(std::sqrt(0.5)));
   expo.staircase = true;
   CHECK(at(expo, 19) == doctest::Approx(0.5));
-  schedule_spec cosine{.kind = schedule_kind::cosine_decay, .initial = 2, .end = 1, .begin_step = 10, .end_step = 30};
+  schedule_spec cosine{
+    .kind = schedule_kind::cosine_decay, .initial = 2, .end = 1, .begin_step = 10, .end_step = 30};
   CHECK(at(cosine, 3) == doctest::Approx(2.0));
   CHECK(at(cosine, 20) == doctest::Approx(1.5));
   CHECK(at(cosine, 50) == doctest::Approx(1.0));
-  schedule_spec pieces{.kind = schedule_kind::piecewise_constant, .boundaries = {0, 2, 4}, .values = {9, 3, 2, 1}};
+  schedule_spec pieces{
+    .kind = schedule_kind::piecewise_constant, .boundaries = {0, 2, 4}, .values = {9, 3, 2, 1}};
   CHECK(at(pieces, 0) == 3);
   CHECK(at(pieces, 1) == 3);
   CHECK(at(pieces, 2) == 2);
   CHECK(at(pieces, 4) == 1);
-  schedule_spec inverse{.kind = schedule_kind::inverse_time, .initial = 1, .rate = 1, .end_step = 10};
+  schedule_spec inverse{
+    .kind = schedule_kind::inverse_time, .initial = 1, .rate = 1, .end_step = 10};
   CHECK(at(inverse, 10) == doctest::Approx(0.5));
 }
 
@@ -377,7 +404,8 @@ TEST_CASE("shard: a read costs no copy, and an update goes in place once nobody 
   must(*x, piece(3, mutation_kind::apply, g));
   CHECK(x->read().values.bytes().data() == moved);
   held = x->read();
-  must(*x, piece(4, mutation_kind::scatter_add, tensor::vector<float>({5}), tensor::vector<std::int64_t>({1})));
+  must(*x, piece(4, mutation_kind::scatter_add, tensor::vector<float>({5}),
+                 tensor::vector<std::int64_t>({1})));
   CHECK(x->read().values.bytes().data() == where); // the spare came back
 }
 
@@ -387,7 +415,8 @@ TEST_CASE("shard: a kept state does not see later updates, slots included") {
   auto kept = x->state();
   std::vector<tensor> copies{kept.values.clone(), kept.slots[0].clone(), kept.slots[1].clone()};
   must(*x, piece(2, mutation_kind::apply, tensor::vector<float>({1, 2})));
-  must(*x, piece(3, mutation_kind::apply, tensor::vector<float>({5}), tensor::vector<std::int64_t>({0})));
+  must(*x, piece(3, mutation_kind::apply, tensor::vector<float>({5}),
+                 tensor::vector<std::int64_t>({0})));
   CHECK(kept.values == copies[0]);
   CHECK(kept.slots[0] == copies[1]);
   CHECK(kept.slots[1] == copies[2]);
@@ -442,7 +471,8 @@ TEST_CASE("INV-S1 shard: random operations, duplicates and settles agree with a 
       auto row = static_cast<std::int64_t>(random() % 5);
       auto value = static_cast<std::int64_t>(random() % 100);
       auto kind = random() % 2 ? mutation_kind::scatter_add : mutation_kind::scatter_update;
-      auto p = piece(seq, kind, tensor::vector<std::int64_t>({value}), tensor::vector<std::int64_t>({row}), op);
+      auto p = piece(seq, kind, tensor::vector<std::int64_t>({value}),
+                     tensor::vector<std::int64_t>({row}), op);
       p.attempt = static_cast<attempt_no>(step);
       auto answer = must(*x, p);
       bool fresh = !ended.count(seq) && applied.insert({seq, op}).second;
