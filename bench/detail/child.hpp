@@ -1,0 +1,69 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+extern char** environ; // NOLINT: POSIX
+
+/// Processes of the same program, for benches that need more than one.
+namespace bench {
+
+/// A port of this machine's loopback that nobody listened on a moment ago.
+inline std::uint16_t free_port() {
+  const int s = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  const bool ok = s >= 0 && ::bind(s, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0
+                  && ::getsockname(s, reinterpret_cast<sockaddr*>(&at), &size) == 0;
+  if (s >= 0)
+    ::close(s);
+  if (!ok)
+    throw std::runtime_error("no free port on 127.0.0.1");
+  return ntohs(at.sin_port);
+}
+
+/// This program again with other arguments. Ends it with SIGKILL when it goes before the child has.
+class child {
+public:
+  explicit child(std::vector<std::string> args) {
+    args.insert(args.begin(), "/proc/self/exe");
+    std::vector<char*> argv;
+    for (auto& a : args)
+      argv.push_back(a.data());
+    argv.push_back(nullptr);
+    if (::posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ) != 0)
+      throw std::runtime_error("cannot start a process");
+  }
+  child(child&& other) noexcept : pid_{std::exchange(other.pid_, 0)} {}
+  child& operator=(child&&) = delete;
+  ~child() {
+    if (pid_ <= 0)
+      return;
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  /// The exit code; -1 for a signal.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+private:
+  pid_t pid_ = 0;
+};
+
+} // namespace bench
