@@ -36,6 +36,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](member_lost& msg) { on_lost(msg); },
     [this](lanes_seen& msg) { on_lanes(msg); },
     [this](worker_report& msg) { on_report(msg); },
+    [this](create_variable& msg) { return on_create(msg); },
     [this](closures_settled& msg) { on_settled(msg); },
     [this](work_waiting&) { dispatch(); },
     [this](cancel_requested&) { on_cancel(); },
@@ -228,39 +229,79 @@ void coordinator_state::on_lanes(lanes_seen& msg) {
     at->second.lanes = std::move(msg.lanes);
 }
 
+caf::result<variable_answer> coordinator_state::on_create(create_variable& msg) {
+  auto promise = self_->make_response_promise<variable_answer>();
+  auto plan = [&]() -> result<variable_spec> {
+    if (!core_.is_up(msg.header.from.index, msg.header.sender))
+      return make_failure(errc::fenced, "create variable: the worker is not in the cluster any more");
+    std::lock_guard lock{shared_->plan_mutex};
+    if (!shared_->plan_variable)
+      return make_failure(errc::wrong_state, "create variable '" + msg.wanted.name + "': no strategy is there");
+    return shared_->plan_variable(msg.wanted);
+  }();
+  if (!plan) {
+    promise.deliver(variable_answer{.why = plan.error()});
+    return promise;
+  }
+  create_shards_on_servers({*plan}, [promise, spec = *plan](const failure& why) mutable {
+    promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec} : variable_answer{.why = why});
+  });
+  return promise;
+}
+
 // --- program calls ----------------------------------------------------------------------------------------------
 
 void coordinator_state::create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done) {
+  create_shards_on_servers(std::move(specs), [done](const failure& why) {
+    if (why.code == errc::none)
+      done->set(true);
+    else
+      done->set(why);
+  });
+}
+
+void coordinator_state::create_shards_on_servers(std::vector<variable_spec> specs,
+                                                 std::function<void(const failure&)> done) {
   std::map<std::uint32_t, std::vector<variable_spec>> by_server;
   for (const auto& spec : specs)
     for (const auto& shard : spec.shards)
       if (auto& list = by_server[shard.server]; list.empty() || list.back().id != spec.id)
         list.push_back(spec);
   for (const auto& [index, list] : by_server)
-    if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready) {
-      done->set(answer_failure("it is not there", index));
+    if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
+      return done(answer_failure("it is not there", index));
+  struct creation {
+    std::size_t left = 0;
+    bool answered = false;
+    std::vector<variable_spec> specs{};
+    std::function<void(const failure&)> done{};
+  };
+  auto all = std::make_shared<creation>();
+  *all = {.left = by_server.size(), .specs = std::move(specs), .done = std::move(done)};
+  auto finish = [this, all](const failure& why) {
+    if (all->answered || (why.code == errc::none && --all->left > 0))
       return;
-    }
-  auto left = std::make_shared<std::size_t>(by_server.size());
-  auto all = std::make_shared<std::vector<variable_spec>>(std::move(specs));
+    all->answered = true;
+    if (why.code == errc::none)
+      announce(all->specs);
+    all->done(why);
+  };
   for (auto& [index, list] : by_server) {
     auto& s = servers_.at(index);
     ask(
       self_, s.handle, request_timeout(), create_shards{.header = header_for(s.who.inc), .variables = std::move(list)},
-      [this, left, all, done](done_answer& answer) {
-        if (answer.why.code != errc::none)
-          return done->set(answer.why);
-        if (--*left > 0)
-          return;
-        for (auto& spec : *all)
-          variables_[spec.id] = spec;
-        for (auto& [i, link] : links_)
-          tell(self_, link.handle,
-               add_variables{.header = header_for(core_.workers().at(i).inc), .variables = *all});
-        done->set(true);
-      },
-      [done, index = index](const std::string& why) { done->set(answer_failure(why, index)); });
+      [finish](done_answer& answer) { finish(answer.why); },
+      [finish, index = index](const std::string& why) { finish(answer_failure(why, index)); });
   }
+}
+
+/// From now on every worker knows them, also one that joins later.
+void coordinator_state::announce(const std::vector<variable_spec>& specs) {
+  for (const auto& spec : specs)
+    variables_[spec.id] = spec;
+  for (auto& [index, link] : links_)
+    tell(self_, link.handle,
+         add_variables{.header = header_for(core_.workers().at(index).inc), .variables = specs});
 }
 
 void coordinator_state::drop_variable(variable_id id) {

@@ -44,6 +44,10 @@ struct coordinator_shared {
   std::shared_ptr<promise_slot<term_no>> started;
   std::unique_ptr<closure_queue> queue{};
   std::shared_ptr<blob_table> blobs{std::make_shared<blob_table>()};
+  /// Gives a variable that a step asks for its id and shards, or finds the one of that name. Set by the strategy; must not
+  /// wait. Null: steps can't make variables.
+  std::function<result<variable_spec>(const variable_spec& wanted)> plan_variable{};
+  std::mutex plan_mutex{}; ///< of `plan_variable` itself
   std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
   std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };
@@ -130,10 +134,13 @@ private:
   void on_lost(member_lost& msg);
   void on_lanes(lanes_seen& msg);
   void on_report(worker_report& msg);
+  caf::result<variable_answer> on_create(create_variable& msg);
   void on_settled(closures_settled& msg);
   void on_cancel();
   void on_tick(tick& msg);
 
+  void create_shards_on_servers(std::vector<variable_spec> specs, std::function<void(const failure&)> done);
+  void announce(const std::vector<variable_spec>& specs);
   void worker_joined(const member_joined& msg);
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);

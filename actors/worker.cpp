@@ -5,6 +5,7 @@ namespace troupe {
 namespace {
 constexpr int hung_step_exit_code = 75;
 constexpr std::uint64_t leave_ms = 1'000;
+constexpr std::uint64_t create_ms_max = 10'000;
 /// Results in one report, so that it stays a small message.
 constexpr std::size_t report_bytes_max = message_bytes_max - 8 * 1024;
 } // namespace
@@ -51,6 +52,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
     [this](make_resources& msg) { on_make(msg); },
     [this](drop_resources& msg) { on_drop(msg); },
     [this](lane_progress&) { on_progress(); },
+    [this](variable_wanted& msg) { on_variable_wanted(msg); },
     [this](tick& msg) { on_tick(msg); },
   };
 }
@@ -70,14 +72,43 @@ void worker_state::on_admit(admit_worker& msg) {
     return;
   member_.learn_term(msg.header.term);
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
+  origin self{.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
+  lanes_->begin_life(self, msg.header.term, routes_for(msg.data_address));
+  lanes_->add_variables(msg.variables);
+  lanes_->make_resources(std::move(msg.resources));
+}
+
+worker_routes worker_state::routes_for(const std::string& data_address) {
   auto current = std::make_shared<const std::function<view()>>([seen = seen_] {
     std::lock_guard lock{seen->mutex};
     return seen->current;
   });
-  origin self{.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
-  lanes_->begin_life(self, msg.header.term, options_.routes(current, msg.data_address));
-  lanes_->add_variables(msg.variables);
-  lanes_->make_resources(std::move(msg.resources));
+  auto out = options_.routes(current, data_address);
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
+  out.get_or_create = [weak, env = env_](const variable_spec& wanted) -> result<variable_spec> {
+    auto reply = std::make_shared<promise_slot<variable_spec>>(env);
+    if (auto strong = weak.lock())
+      tell_from_outside(caf::actor_cast<worker_actor>(strong), variable_wanted{.wanted = wanted, .reply = {reply}});
+    return reply->wait(after(env.clock.now(), std::chrono::milliseconds{2 * create_ms_max}),
+                       "create variable '" + wanted.name + "'");
+  };
+  return out;
+}
+
+void worker_state::on_variable_wanted(variable_wanted& msg) {
+  auto reply = msg.reply.value;
+  if (!coordinator_)
+    return reply->set(make_failure(errc::cancelled, "the worker is not in the cluster any more"));
+  ask(
+    self_, coordinator_, std::chrono::milliseconds{create_ms_max},
+    create_variable{.header = member_.header(), .wanted = std::move(msg.wanted)},
+    [reply](variable_answer& answer) {
+      if (answer.why.code != errc::none)
+        reply->set(std::move(answer.why));
+      else
+        reply->set(std::move(answer.made));
+    },
+    [reply](const std::string& why) { reply->set(make_failure(errc::deadline, "create variable: " + why)); });
 }
 
 void worker_state::on_run(run_closures& msg) {

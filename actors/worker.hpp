@@ -46,6 +46,8 @@ private:
   void on_make(make_resources& msg);
   void on_drop(drop_resources& msg);
   void on_progress();
+  void on_variable_wanted(variable_wanted& msg);
+  worker_routes routes_for(const std::string& data_address);
   void on_tick(tick& msg);
   void keep_view(const view& current);
   void end_life();

@@ -30,6 +30,8 @@ struct worker_lanes_options {
 struct worker_routes {
   /// A new link to the server of that index for a lane, under the life's incarnation.
   std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self, term_no term)> connect{};
+  /// Asks the coordinator for a variable by name.
+  std::function<result<variable_spec>(const variable_spec& wanted)> get_or_create{};
   /// Reads an argument blob; null within one process.
   std::function<result<std::string>(const blob_key& key, std::uint64_t size_bytes)> get_blob{};
   /// Stores a result blob; null within one process.

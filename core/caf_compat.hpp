@@ -59,11 +59,13 @@ public:
       if (msg.source.node() == this->node() && msg.reason)
         this->quit(std::move(msg.reason));
     });
-    this->set_down_handler([this](caf::down_msg& msg) {
-      if constexpr (requires(State& s) { s.on_down(msg); })
+    if constexpr (requires(State& s, caf::down_msg& msg) { s.on_down(msg); })
+      this->set_down_handler([this](caf::down_msg& msg) {
         if (state_)
           state_->on_down(msg);
-    });
+      });
+    else
+      this->set_down_handler([](caf::down_msg&) {});
     state_.emplace(static_cast<base*>(this), std::forward<Ts>(xs)...);
   }
   const char* name() const override { return State::name; } // also called after on_exit(): never through state_

@@ -68,6 +68,9 @@ public:
   virtual bool cancelled() = 0;
   /// `unknown_variable` names the id.
   virtual std::shared_ptr<const variable_spec> describe(variable_id variable) = 0;
+  /// The variable of that name, made if there is none; `mismatch` when it was made with another specification. `wanted`
+  /// has no id and no shards.
+  virtual std::shared_ptr<const variable_spec> get_or_create(const variable_spec& wanted) = 0;
   virtual std::vector<variable_value> read(std::span<const variable_id> variables) = 0;
   /// Rows `indices` (i64, any rank) of the variable: shape(indices) + row shape, in the order asked.
   virtual tensor gather(variable_id variable, const tensor& indices) = 0;

@@ -24,6 +24,7 @@ using coordinator_actor = caf::typed_actor<signature<void(member_joined)>,    //
                                            signature<void(member_lost)>,      // membership
                                            signature<void(lanes_seen)>,       // membership
                                            signature<void(worker_report)>,    // workers
+                                           signature<variable_answer(create_variable)>, // workers
                                            signature<void(closures_settled)>, // servers
                                            signature<void(work_waiting)>,     // the program's threads
                                            signature<void(cancel_requested)>, // the program's threads
@@ -43,6 +44,7 @@ using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membe
                                       signature<void(make_resources)>,  // coordinator
                                       signature<void(drop_resources)>,  // coordinator
                                       signature<void(lane_progress)>,   // its lanes
+                                      signature<void(variable_wanted)>, // its lanes
                                       signature<void(tick)>>;           // itself
 
 /// Owns the lives of a server's shards and lanes.

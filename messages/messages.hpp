@@ -11,6 +11,7 @@
 #include <troupe/core/function_registry.hpp>
 #include <troupe/core/ids.hpp>
 #include <troupe/core/payload.hpp>
+#include <troupe/core/promise.hpp>
 #include <troupe/core/specs.hpp>
 
 /// Every message between actors, one struct each. Commands are imperative, events past tense, answers nouns. What crosses
@@ -239,6 +240,26 @@ struct add_variables {
   message_header header{};
   std::vector<variable_spec> variables{};
   TROUPE_FIELDS(add_variables, header, variables)
+};
+
+/// A step asks for a variable by name: the first specification wins.
+struct create_variable {
+  message_header header{};
+  variable_spec wanted{}; ///< without id and shards: the coordinator gives them
+  TROUPE_FIELDS(create_variable, header, wanted)
+};
+
+struct variable_answer {
+  failure why{};
+  variable_spec made{};
+  TROUPE_FIELDS(variable_answer, why, made)
+};
+
+/// A lane to its own worker actor: ask the coordinator on my behalf.
+struct variable_wanted {
+  variable_spec wanted{};
+  local_only<promise_slot<variable_spec>> reply{};
+  TROUPE_FIELDS(variable_wanted, wanted, reply)
 };
 
 struct make_resources {

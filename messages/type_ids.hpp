@@ -11,7 +11,7 @@
   apply(leave) apply(end_member) apply(member_joined) apply(member_lost) apply(lanes_seen) apply(fence_member)         \
   apply(end_cluster) apply(follow_members) apply(tick) apply(admit_worker) apply(run_closures) apply(recall_closures)                        \
   apply(cancel_closures) apply(add_variables) apply(make_resources) apply(drop_resources) apply(worker_report)         \
-  apply(lane_progress) apply(grant_term) apply(term_answer) apply(create_shards) apply(drop_shards)                    \
+  apply(lane_progress) apply(create_variable) apply(variable_answer) apply(variable_wanted) apply(grant_term) apply(term_answer) apply(create_shards) apply(drop_shards)                    \
   apply(done_answer) apply(settle_closures) apply(closures_settled) apply(take_cut) apply(drop_cut)                    \
   apply(query_server) apply(server_statistics) apply(work_waiting) apply(cancel_requested) apply(run_call)
 

@@ -1,5 +1,8 @@
 #include <troupe/strategies/detail/strategy_state.hpp>
 
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
+
 #include <troupe/core/lane_context.hpp>
 #include <troupe/strategies/runtime.hpp>
 
@@ -25,7 +28,15 @@ std::vector<std::string> slot_names(const optimizer_spec& spec) {
 }
 
 strategy_state::strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options)
-  : owner_{std::move(owner)}, options_{std::move(options)}, placement_{make_placement(options_.placement)} {}
+  : owner_{std::move(owner)}, options_{std::move(options)}, placement_{make_placement(options_.placement)} {
+  std::lock_guard lock{owner_->shared().plan_mutex};
+  owner_->shared().plan_variable = [this](const variable_spec& wanted) { return plan_for_step(wanted); };
+}
+
+strategy_state::~strategy_state() {
+  std::lock_guard lock{owner_->shared().plan_mutex};
+  owner_->shared().plan_variable = nullptr;
+}
 
 variable_list strategy_state::variables() const {
   std::lock_guard lock{mutex_};
@@ -69,21 +80,55 @@ variable strategy_state::create(variable_options options) {
   if (current_context().step)
     throw_failure(errc::wrong_state, "a variable cannot be made inside a dataset function or step: make it in the "
                                      "strategy's scope");
-  std::unique_lock lock{mutex_}; // one creation at a time: placement is by order
+  std::unique_lock lock{mutex_};
   auto spec = std::make_shared<const variable_spec>(plan(options));
+  auto out = keep(spec);
+  auto later = later_;
+  lock.unlock(); // the coordinator may be asking for a step's variable meanwhile
   owner_->call<bool>("create variable '" + spec->name + "'", owner_->request_max(),
                      [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
-  owner_->remember(spec);
-  variable out{spec, owner_};
-  by_name_[spec->name] = out;
-  in_order_.push_back(out);
-  auto later = later_;
-  lock.unlock();
   if (later && later->find(spec->name))
     restore_variable(*spec, *later);
   else
     fill(out, options);
   return out;
+}
+
+variable strategy_state::keep(std::shared_ptr<const variable_spec> spec) {
+  owner_->remember(spec);
+  variable out{spec, owner_};
+  by_name_[spec->name] = out;
+  in_order_.push_back(out);
+  return out;
+}
+
+result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted) {
+  std::lock_guard lock{mutex_};
+  auto text = [](variable_spec x) { // all that the first specification decides
+    x.id = {};
+    x.shards.clear();
+    plain_writer out;
+    out(x);
+    return std::move(out.out.bytes);
+  };
+  if (auto at = by_name_.find(wanted.name); at != by_name_.end()) {
+    if (text(at->second.spec()) == text(wanted))
+      return at->second.spec();
+    return make_failure(errc::mismatch, "variable '" + wanted.name + "' was made as " + to_string(at->second.type())
+                                          + to_string(at->second.shape()) + " with another specification than "
+                                          + to_string(wanted.type) + to_string(wanted.shape));
+  }
+  try {
+    return keep(std::make_shared<const variable_spec>(
+                  plan({.name = wanted.name,
+                        .shape = wanted.shape,
+                        .type = wanted.type,
+                        .initial = wanted.initializer,
+                        .optimizer = optimizer{wanted.optimizer}})))
+      .spec();
+  } catch (const error& e) {
+    return e.details();
+  }
 }
 
 void strategy_state::fill(const variable& v, const variable_options& options) {

@@ -1,5 +1,7 @@
 #include <troupe/strategies/worker_context.hpp>
 
+#include <troupe/strategies/parameter_server_strategy.hpp>
+
 namespace troupe {
 
 std::vector<variable_value> worker_context::read(const variable_list& variables) {
@@ -13,6 +15,20 @@ std::vector<variable_value> worker_context::read(const variable_list& variables)
 variable_value worker_context::read(const variable& v) {
   auto id = v.id();
   return std::move(host_.read({&id, 1}).front());
+}
+
+variable worker_context::get_or_create(const variable_options& options) {
+  auto* rule = std::get_if<initializer_spec>(&options.initial);
+  if (!rule)
+    throw_failure(errc::invalid_argument, "get_or_create '" + options.name + "': initial must be a rule inside a step");
+  if (options.name.empty())
+    throw_failure(errc::invalid_argument, "get_or_create: name is empty");
+  return variable{host_.get_or_create({.name = options.name,
+                                       .type = options.type,
+                                       .shape = options.shape,
+                                       .initializer = *rule,
+                                       .optimizer = options.optimizer.spec()}),
+                  nullptr};
 }
 
 void worker_context::apply(const variable_list& variables, std::span<const tensor> gradients) {

@@ -100,6 +100,13 @@ public:
                                        "variable " + std::to_string(value_of(variable)) + " does not exist"));
     return spec;
   }
+  std::shared_ptr<const variable_spec> get_or_create(const variable_spec& wanted) override {
+    enter();
+    auto made = std::make_shared<const variable_spec>(life_.routes.get_or_create(wanted).value_or_throw());
+    std::lock_guard lock{life_.mutex};
+    life_.variables.try_emplace(made->id, made);
+    return made;
+  }
   std::vector<variable_value> read(std::span<const variable_id> variables) override {
     enter();
     return client_.read(variables).value_or_throw();

@@ -17,6 +17,7 @@ namespace troupe::detail {
 class strategy_state {
 public:
   strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options);
+  ~strategy_state();
 
   variable create(variable_options options);
   variable_list variables() const;
@@ -28,6 +29,9 @@ public:
 
 private:
   variable_spec plan(const variable_options& options);
+  variable keep(std::shared_ptr<const variable_spec> spec);
+  /// For the coordinator actor: never waits.
+  result<variable_spec> plan_for_step(const variable_spec& wanted);
   void fill(const variable& v, const variable_options& options);
 
   std::shared_ptr<cluster> owner_;
