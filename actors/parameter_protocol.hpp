@@ -61,9 +61,12 @@ struct hello_meta {
   incarnation inc{};
   incarnation receiver{}; ///< whom the sender means; counter 0: whoever is there
   term_no term{};
-  std::string token{};
+  std::string token{}; ///< `hello_code`; empty when the cluster has no token
   TROUPE_FIELDS(hello_meta, version, cluster, task, inc, receiver, term, token)
 };
+
+/// Shows that the sender knows the cluster's token without sending it; empty without one.
+std::string hello_code(const hello_meta& hello, const std::string& token);
 
 struct welcome_meta {
   incarnation server{};

@@ -227,7 +227,7 @@ std::optional<failure> server_lane::refuse(const hello_meta& hello) {
     return stranger(to_string(hello.task));
   if (hello.cluster != options_.cluster)
     return stranger("cluster '" + hello.cluster + "', this one is '" + options_.cluster + "'");
-  if (!same_code(hello.token, options_.token))
+  if (!same_code(hello.token, hello_code(hello, options_.token)))
     return stranger("another token");
   if (hello.receiver.counter != 0) {
     std::lock_guard lock{orders_mutex_};
