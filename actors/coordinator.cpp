@@ -18,7 +18,7 @@ coordinator_state::coordinator_state(interface::pointer self, const environment&
                                      std::shared_ptr<coordinator_shared> shared, membership_actor membership,
                                      coordinator_options options)
   : self_{self}, env_{env}, shared_{std::move(shared)}, membership_{std::move(membership)},
-    options_{std::move(options)}, classifier_{options_.faults} {}
+    options_{std::move(options)}, nonce_{env.random.draw("coordinator.nonce")}, classifier_{options_.faults} {}
 
 coordinator_state::~coordinator_state() {
   auto gone = [] { return make_failure(errc::unavailable, "the coordinator has ended"); };
@@ -52,7 +52,7 @@ message_header coordinator_state::header_for(const incarnation& receiver) {
   return {.term = term_,
           .epoch = epoch_,
           .from = {.job = job_kind::chief, .index = 0},
-          .sender = {},
+          .sender = {.counter = 0, .nonce = nonce_},
           .receiver = receiver,
           .request = static_cast<request_no>(++next_request_)};
 }

@@ -174,6 +174,7 @@ private:
   membership_actor membership_;
   coordinator_options options_;
 
+  const std::uint64_t nonce_; ///< tells this coordinator from another that asks for the same term
   term_no term_{1};
   epoch_no epoch_{};
   std::uint64_t next_request_ = 0;

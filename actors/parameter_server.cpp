@@ -58,7 +58,7 @@ term_answer parameter_server_state::on_grant(grant_term& msg) {
   auto before = options_.store->term();
   if (msg.header.receiver != member_.inc())
     return {.why = at_home(make_failure(errc::fenced, "another incarnation was asked")), .highest = before};
-  if (auto ok = options_.store->grant_term(msg.header.term); !ok)
+  if (auto ok = options_.store->grant_term(msg.header.term, msg.header.sender.nonce); !ok)
     return {.why = at_home(ok.error()), .highest = options_.store->term()};
   if (msg.header.term > before && value_of(before) != 0)
     options_.store->clear(); // what was held for an older term is dropped: its program restores a checkpoint

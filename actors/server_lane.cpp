@@ -62,6 +62,7 @@ void server_lane::stop() {
 void server_lane::set_incarnation(const incarnation& self) {
   std::lock_guard lock{orders_mutex_};
   self_ = self;
+  fences_.clear(); // of the life before; the view that comes with the new one names those that hold
 }
 
 void server_lane::fence(const task_id& task, std::uint32_t counter) {
