@@ -3,6 +3,7 @@
 #include <troupe/kernels/optimizers.hpp>
 
 #include <troupe/kernels/detail/check.hpp>
+#include <troupe/kernels/detail/denormals.hpp>
 #include <troupe/kernels/detail/roots.hpp>
 #include <troupe/kernels/detail/rows.hpp>
 
@@ -164,6 +165,7 @@ void momentum_update(std::span<const std::type_identity_t<T>> p_in, std::span<T>
   detail::expect_size("momentum_update", "v_in.size()", v_in.size(), n);
   detail::expect_size("momentum_update", "v_out.size()", v_out.size(), n);
   detail::expect_size("momentum_update", "g.size()", g.size(), n);
+  const detail::denormals_as_zero guard;
   momentum_rule<T>{params}.run(p_in.data(), p_out.data(), v_in.data(), v_out.data(), g.data(), n);
 }
 
@@ -196,6 +198,7 @@ void adam_update(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_o
   detail::expect_size("adam_update", "v_in.size()", v_in.size(), n);
   detail::expect_size("adam_update", "v_out.size()", v_out.size(), n);
   detail::expect_size("adam_update", "g.size()", g.size(), n);
+  const detail::denormals_as_zero guard;
   adam_rule<T>{params, t}.run(p_in.data(), p_out.data(), m_in.data(), m_out.data(), v_in.data(),
                               v_out.data(), g.data(), n);
 }
@@ -221,6 +224,7 @@ void momentum_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> v, 
                           const momentum_params& params) {
   detail::expect_rows("momentum_update_rows", p.size(), cols, rows, values.size());
   detail::expect_size("momentum_update_rows", "v.size()", v.size(), p.size());
+  const detail::denormals_as_zero guard;
   const momentum_rule<T> rule{params};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     detail::prefetch_row(p.data(), cols, rows, i);
@@ -259,6 +263,7 @@ void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
   detail::expect_rows("adam_update_rows", p.size(), cols, rows, values.size());
   detail::expect_size("adam_update_rows", "m.size()", m.size(), p.size());
   detail::expect_size("adam_update_rows", "v.size()", v.size(), p.size());
+  const detail::denormals_as_zero guard;
   const adam_rule<T> rule{params, t};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     detail::prefetch_row(p.data(), cols, rows, i);

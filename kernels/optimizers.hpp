@@ -7,7 +7,8 @@
 // a reader holds the old snapshot); a shifted overlap is undefined. In place and out of place give
 // the same bits, on every machine (detail/strict_math.hpp). `learning_rate` is the value for this
 // step: schedules are evaluated by the caller (kernels/schedule.hpp). Special values: IEEE;
-// infinities and NaN in the gradient reach the parameter. Errors: std::invalid_argument naming the
+// infinities and NaN in the gradient reach the parameter, but momentum and Adam take denormal
+// numbers as zero (detail/denormals.hpp says why). Errors: std::invalid_argument naming the
 // argument when sizes differ or a row is out of range; nothing is written then. Any thread, no
 // allocation, one pass.
 //

@@ -227,6 +227,19 @@ TEST_CASE("optimizers: zero, denormal, infinite and NaN gradients behave as IEEE
     }
 }
 
+TEST_CASE("optimizers: a slot that decays ends at zero and does not stay denormal") {
+  std::vector<float> p(40, 1.0f), m(40, 0.0f), v(40, 0.0f), velocity(40, 0.0f), g(40, 1e-3f);
+  for (std::uint64_t t = 1; t <= 1500; ++t) { // 0.9 ^ 1000 * 1e-3 is below the normal numbers
+    k::adam_update<float>(p, p, m, m, v, v, g, t, {});
+    k::momentum_update<float>(p, p, velocity, velocity, g, {});
+    std::fill(g.begin(), g.end(), 0.0f);
+  }
+  CHECK(m == std::vector<float>(40, 0.0f));
+  CHECK(velocity == std::vector<float>(40, 0.0f));
+  volatile float tiny = std::numeric_limits<float>::min();
+  CHECK(tiny / 2 > 0); // outside the kernels denormals are what they were
+}
+
 TEST_CASE("optimizers: Adam's first step moves each parameter by the learning rate") {
   std::vector<float> p(9, 1.0f), m(9, 0.0f), v(9, 0.0f), g{1, -1, 10, -10, 100, .5f, -.5f, 3, -3};
   k::adam_update<float>(p, p, m, m, v, v, g, 1, {.learning_rate = 0.25});
