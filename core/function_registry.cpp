@@ -35,6 +35,13 @@ void function_table::add(function_entry entry, const void* address) {
   by_index_.clear();
 }
 
+void function_table::add_unnamed(function_entry entry, const void* key) {
+  auto made = entry.name;
+  for (int n = 2; by_name_.contains(entry.name); ++n)
+    entry.name = made + "#" + std::to_string(n);
+  add(std::move(entry), key);
+}
+
 const function_entry* function_table::find(std::string_view name) const {
   auto at = by_name_.find(name);
   return at == by_name_.end() ? nullptr : &at->second;

@@ -49,8 +49,11 @@ public:
   /// The program's own table. Before main; any thread afterwards, read only.
   static function_table& global();
 
-  /// Throws std::logic_error when the name is taken. `address` finds the entry again (null for lambdas).
+  /// Throws std::logic_error when the name is taken. `address` finds the entry again; may be null.
   void add(function_entry entry, const void* address);
+  /// The same for a name that the compiler made, and may make twice: lambdas in functions of the same name in two files.
+  /// A taken name gets "#2", "#3", in the binary's own order, which is the same in all of its processes. `key` finds it.
+  void add_unnamed(function_entry entry, const void* key);
   /// Null when there is none.
   const function_entry* find(std::string_view name) const;
   /// Empty when that function was not registered.

@@ -180,8 +180,8 @@ std::vector<failure> cluster_coordinator::errors() const {
   return front_->owner().queue().errors();
 }
 
-std::pair<resource_id, std::shared_ptr<resource_lease>> cluster_coordinator::add_resource(const char* function) {
-  return front_->add_resource(function, {}, nullptr);
+std::pair<resource_id, std::shared_ptr<resource_lease>> cluster_coordinator::add_resource(const void* function) {
+  return front_->add_resource(name_of(function), {}, nullptr);
 }
 
 per_worker<dataset_iterator> per_worker_dataset::iterator() const {

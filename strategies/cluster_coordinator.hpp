@@ -91,8 +91,7 @@ public:
   }
   template <detail::captureless F, class... As>
   auto schedule(const closure_options& options, F, As&&... as) {
-    (void)detail::lambda_step<F>::registered; // odr-use: registers it before main
-    return schedule_lambda(options, +F{}, typeid(F).name(), std::forward<As>(as)...);
+    return schedule_lambda(options, +F{}, detail::lambda_step<F>::key(), std::forward<As>(as)...);
   }
 
   /// Waits until everything scheduled has ended; raises the first error.
@@ -108,16 +107,13 @@ public:
   template <detail::captureless F>
   requires std::is_same_v<std::invoke_result_t<F>, dataset> per_worker_dataset
   create_per_worker_dataset(F) {
-    (void)detail::lambda_resource<F>::registered;
-    return per_worker_dataset{make_resource<dataset>(typeid(F).name()), front_};
+    return per_worker_dataset{make_resource<dataset>(detail::lambda_resource<F>::key()), front_};
   }
   /// A value of each worker's own, which steps take as `per_worker_value<T>&`.
   template <detail::captureless F>
   auto create_per_worker_value(F) {
     using value = per_worker_value<std::invoke_result_t<F>>;
-    using maker = value_maker<F>;
-    (void)detail::lambda_resource<maker>::registered;
-    return make_resource<value>(typeid(maker).name());
+    return make_resource<value>(detail::lambda_resource<value_maker<F>>::key());
   }
 
   /// A remote value's value; anything else as it is; inside vectors, pairs and tuples too (row
@@ -167,15 +163,16 @@ private:
   };
   template <class R, class... Ps, class... As>
   remote_value<R> schedule_lambda(const closure_options& options, R (*)(worker_context&, Ps...),
-                                  const char* name, As&&... as) {
-    return remote_value<R>{put(detail::encode_call<Ps...>(name, std::forward<As>(as)...), options)};
+                                  const void* key, As&&... as) {
+    return remote_value<R>{
+      put(detail::encode_call<Ps...>(name_of(key), std::forward<As>(as)...), options)};
   }
   static std::string_view name_of(const void* address);
   remote_handle put(detail::call call, const closure_options& options);
-  std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(const char* function);
+  std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(const void* function);
   std::shared_ptr<cluster> owner() const;
   template <class T>
-  per_worker<T> make_resource(const char* function) {
+  per_worker<T> make_resource(const void* function) {
     auto [id, lease] = add_resource(function);
     return per_worker<T>{id, owner(), std::move(lease)};
   }

@@ -221,14 +221,17 @@ payload invoke_step(R (*fn)(worker_context&, Ps...), step_host& host, const payl
 }
 
 template <class R, class... Ps>
-bool register_function(std::string name, R (*fn)(worker_context&, Ps...), bool by_address) {
-  function_table::global().add(
-    {.name = std::move(name),
-     .signature = readable_name(typeid(R(Ps...))),
-     .invoke = [fn](step_host& host,
-                    const payload& arguments) { return invoke_step(fn, host, arguments); },
-     .make = {}},
-    by_address ? reinterpret_cast<const void*>(fn) : nullptr);
+function_entry step_entry(std::string name, R (*fn)(worker_context&, Ps...)) {
+  return {.name = std::move(name),
+          .signature = readable_name(typeid(R(Ps...))),
+          .invoke = [fn](step_host& host,
+                         const payload& arguments) { return invoke_step(fn, host, arguments); },
+          .make = {}};
+}
+
+template <class R, class... Ps>
+bool register_function(std::string name, R (*fn)(worker_context&, Ps...)) {
+  function_table::global().add(step_entry(std::move(name), fn), reinterpret_cast<const void*>(fn));
   return true;
 }
 
@@ -236,10 +239,15 @@ template <class F>
 concept captureless = std::is_empty_v<F> && std::is_default_constructible_v<F>;
 
 /// A captureless lambda is a type: its instance here exists in every process of the same binary and
-/// registers itself before main, under the type's name.
+/// registers itself before main. The table gives its name, found by `key`: the type's own name can
+/// stand for several lambdas, in functions that only their files see.
 template <class F>
 struct lambda_step {
-  static inline const bool registered = register_function(typeid(F).name(), +F{}, false);
+  static inline const bool registered = [] {
+    function_table::global().add_unnamed(step_entry(typeid(F).name(), +F{}), key());
+    return true;
+  }();
+  static const void* key() { return &registered; }
 };
 
 /// The same for a function that builds a T on each worker.
@@ -247,17 +255,19 @@ template <class F>
 struct lambda_resource {
   using made = std::decay_t<std::invoke_result_t<F>>;
   static bool add() {
-    function_table::global().add({.name = typeid(F).name(),
-                                  .signature = readable_name(typeid(made())),
-                                  .invoke = {},
-                                  .make =
-                                    [](step_host&, const payload&) {
-                                      return resource{std::make_shared<made>(F{}()), &typeid(made)};
-                                    }},
-                                 nullptr);
+    function_table::global().add_unnamed(
+      {.name = typeid(F).name(),
+       .signature = readable_name(typeid(made())),
+       .invoke = {},
+       .make =
+         [](step_host&, const payload&) {
+           return resource{std::make_shared<made>(F{}()), &typeid(made)};
+         }},
+      key());
     return true;
   }
   static inline const bool registered = add();
+  static const void* key() { return &registered; }
 };
 
 } // namespace detail
@@ -271,4 +281,4 @@ struct lambda_resource {
 /// source file.
 #define TROUPE_FUNCTION(fn)                                                         \
   [[maybe_unused]] static const bool TROUPE_JOIN(troupe_registered_, __COUNTER__) = \
-    ::troupe::detail::register_function(#fn, &fn, true)
+    ::troupe::detail::register_function(#fn, &fn)
