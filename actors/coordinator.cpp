@@ -36,7 +36,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](member_lost& msg) { on_lost(msg); },
     [this](lanes_seen& msg) { on_lanes(msg); },
     [this](worker_report& msg) { on_report(msg); },
-    [this](create_variable& msg) { return on_create(msg); },
+    [this](request_variable& msg) { return on_create(msg); },
     [this](closures_settled& msg) { on_settled(msg); },
     [this](work_waiting&) { dispatch(); },
     [this](cancel_requested&) { on_cancel(); },
@@ -227,9 +227,28 @@ void coordinator_state::give_up_worker(std::uint32_t index, const std::string& r
 void coordinator_state::on_lanes(lanes_seen& msg) {
   if (auto at = links_.find(msg.task.index); at != links_.end() && core_.is_up(msg.task.index, msg.inc))
     at->second.lanes = std::move(msg.lanes);
+  else
+    return;
+  bool stuck = is_stuck(msg.task.index);
+  if (stuck == core_.workers().at(msg.task.index).stuck)
+    return;
+  core_.set_stuck(msg.task.index, stuck);
+  trace(env_, "coordinator.worker_stuck", {{"worker", msg.task.index}, {"stuck", stuck ? 1 : 0}});
+  dispatch();
 }
 
-caf::result<variable_answer> coordinator_state::on_create(create_variable& msg) {
+/// A lane that has not entered Troupe for max(30 s, 20 x the function's median).
+bool coordinator_state::is_stuck(std::uint32_t index) const {
+  constexpr std::uint64_t stuck_ms_min = 30'000;
+  for (const auto& lane : links_.at(index).lanes)
+    for (const auto& f : core_.workers().at(index).flights)
+      if (f.what->id == lane.closure
+          && lane.silent_ms >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
+        return true;
+  return false;
+}
+
+caf::result<variable_answer> coordinator_state::on_create(request_variable& msg) {
   auto promise = self_->make_response_promise<variable_answer>();
   auto plan = [&]() -> result<variable_spec> {
     if (!core_.is_up(msg.header.from.index, msg.header.sender))
@@ -348,16 +367,10 @@ void coordinator_state::statistics(std::shared_ptr<promise_slot<std::vector<serv
 }
 
 void coordinator_state::worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done) {
-  constexpr std::uint64_t stuck_ms_min = 30'000;
   std::vector<worker_report_line> out;
   for (const auto& [index, w] : core_.workers()) {
     worker_report_line line{.worker = index, .inc = w.inc, .in_flight = w.flights.size(), .lanes = links_[index].lanes};
-    for (const auto& lane : line.lanes)
-      for (const auto& f : w.flights)
-        if (f.what->id == lane.closure) {
-          auto median_ms = times_.median_ns(f.what->function) / 1'000'000;
-          line.stuck |= lane.silent_ms >= std::max(stuck_ms_min, 20 * median_ms);
-        }
+    line.stuck = w.stuck;
     out.push_back(std::move(line));
   }
   done->set(std::move(out));

@@ -134,7 +134,7 @@ private:
   void on_lost(member_lost& msg);
   void on_lanes(lanes_seen& msg);
   void on_report(worker_report& msg);
-  caf::result<variable_answer> on_create(create_variable& msg);
+  caf::result<variable_answer> on_create(request_variable& msg);
   void on_settled(closures_settled& msg);
   void on_cancel();
   void on_tick(tick& msg);
@@ -161,6 +161,9 @@ private:
   void send_settle_list();
   void confirm_settled();
   void maybe_recall();
+  void recall_low();
+  void send_recall(const dispatch_core::recall& plan);
+  bool is_stuck(std::uint32_t index) const;
   void check_quiet();
 
   message_header header_for(const incarnation& receiver);

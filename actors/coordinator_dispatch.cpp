@@ -32,6 +32,7 @@ void coordinator_state::dispatch() {
       send_to(index, std::move(batch));
     }
   }
+  recall_low();
   maybe_recall();
 }
 
@@ -82,6 +83,20 @@ closure_order coordinator_state::order_of(const closure& c, bool local) {
   return order;
 }
 
+/// Makes way for a higher priority, and takes work away from lanes that are stuck.
+void coordinator_state::recall_low() {
+  for (const auto& [index, w] : core_.workers())
+    if (auto plan = core_.plan_recall_for(index, queue()->top_priority(index)))
+      send_recall(*plan);
+}
+
+void coordinator_state::send_recall(const dispatch_core::recall& plan) {
+  core_.recall_sent(plan.worker, plan.count);
+  mark(env_, "coordinator.recalled");
+  tell(self_, links_.at(plan.worker).handle,
+       recall_closures{.header = header_for(core_.workers().at(plan.worker).inc), .count = plan.count});
+}
+
 void coordinator_state::maybe_recall() {
   if (!queue() || core_.live() < 2 || core_.in_flight() == 0)
     return;
@@ -89,10 +104,7 @@ void coordinator_state::maybe_recall() {
     return;
   auto wait = std::chrono::milliseconds{options_.recall_ms};
   if (auto plan = core_.plan_recall(env_.clock.now(), wait)) {
-    core_.recall_sent(plan->worker, plan->count);
-    mark(env_, "coordinator.recalled");
-    tell(self_, links_.at(plan->worker).handle,
-         recall_closures{.header = header_for(core_.workers().at(plan->worker).inc), .count = plan->count});
+    send_recall(*plan);
   }
   if (!recall_timer_set_) {
     recall_timer_set_ = true;

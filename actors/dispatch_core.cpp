@@ -29,7 +29,7 @@ bool dispatch_core::is_up(std::uint32_t index, const incarnation& inc) const {
 std::size_t dispatch_core::room(std::uint32_t index, function_index function, const function_times& times) const {
   const auto& w = workers_.at(index);
   auto limit = w.lanes + prefetch_credits(times.median_ns(function));
-  return w.flights.size() >= limit || w.recalls > 0 ? 0 : limit - w.flights.size();
+  return w.flights.size() >= limit || w.recalls > 0 || w.stuck ? 0 : limit - w.flights.size();
 }
 
 std::vector<std::uint32_t> dispatch_core::by_load() const {
@@ -79,6 +79,17 @@ std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now, 
     return {};
   auto waiting = fullest->flights.size() - fullest->lanes;
   return recall{.worker = at, .count = static_cast<std::uint32_t>((waiting + 1) / 2)};
+}
+
+std::optional<dispatch_core::recall> dispatch_core::plan_recall_for(std::uint32_t index, std::optional<int> top) const {
+  const auto& w = workers_.at(index);
+  if (w.recalls > 0 || w.flights.size() <= w.lanes)
+    return {};
+  bool lower = top && std::any_of(w.flights.begin() + w.lanes, w.flights.end(),
+                                  [&](const flight& f) { return f.what->options.priority < *top; });
+  if (!lower && !w.stuck)
+    return {};
+  return recall{.worker = index, .count = static_cast<std::uint32_t>(w.flights.size() - w.lanes)};
 }
 
 void dispatch_core::recall_sent(std::uint32_t index, std::uint32_t count) {

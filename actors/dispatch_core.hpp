@@ -27,6 +27,7 @@ public:
     std::uint32_t lanes = 1;
     std::deque<flight> flights{};
     std::uint32_t recalls = 0; ///< asked back and not answered
+    bool stuck = false;        ///< its lanes have been silent for very long: nothing is sent there
   };
 
   /// @pre the worker is not up.
@@ -53,6 +54,10 @@ public:
   /// What to ask back so that idle workers get work: half of the waiting flights of the fullest worker, once its oldest
   /// waiting flight has waited `min_wait`. None while every worker is busy.
   std::optional<recall> plan_recall(time_point now, duration min_wait) const;
+  /// What to ask back from a worker whose waiting flights are of a lower priority than `top`, which waits in the queue,
+  /// or whose lanes are stuck: all that wait there.
+  std::optional<recall> plan_recall_for(std::uint32_t index, std::optional<int> top) const;
+  void set_stuck(std::uint32_t index, bool stuck) { workers_.at(index).stuck = stuck; }
   void recall_sent(std::uint32_t index, std::uint32_t count);
   void recall_answered(std::uint32_t index, std::uint32_t count);
 

@@ -44,6 +44,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
       member_.on_fenced(msg);
     },
     [this](end_member& msg) { member_.on_end(msg); },
+    [this](leave_cluster&) { member_.leave_now(); },
     [this](admit_worker& msg) { on_admit(msg); },
     [this](run_closures& msg) { on_run(msg); },
     [this](recall_closures& msg) { on_recall(msg); },
@@ -101,7 +102,7 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
     return reply->set(make_failure(errc::cancelled, "the worker is not in the cluster any more"));
   ask(
     self_, coordinator_, std::chrono::milliseconds{create_ms_max},
-    create_variable{.header = member_.header(), .wanted = std::move(msg.wanted)},
+    request_variable{.header = member_.header(), .wanted = std::move(msg.wanted)},
     [reply](variable_answer& answer) {
       if (answer.why.code != errc::none)
         reply->set(std::move(answer.why));

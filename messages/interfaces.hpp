@@ -24,7 +24,7 @@ using coordinator_actor = caf::typed_actor<signature<void(member_joined)>,    //
                                            signature<void(member_lost)>,      // membership
                                            signature<void(lanes_seen)>,       // membership
                                            signature<void(worker_report)>,    // workers
-                                           signature<variable_answer(create_variable)>, // workers
+                                           signature<variable_answer(request_variable)>, // workers
                                            signature<void(closures_settled)>, // servers
                                            signature<void(work_waiting)>,     // the program's threads
                                            signature<void(cancel_requested)>, // the program's threads
@@ -36,6 +36,7 @@ using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membe
                                       signature<void(probe_member)>,    // membership
                                       signature<void(fenced_notice)>,   // membership
                                       signature<void(end_member)>,      // membership
+                                      signature<void(leave_cluster)>, // its process
                                       signature<void(admit_worker)>,    // coordinator
                                       signature<void(run_closures)>,    // coordinator
                                       signature<void(recall_closures)>, // coordinator
@@ -52,6 +53,7 @@ using parameter_server_actor = caf::typed_actor<signature<void(view_changed)>,  
                                                 signature<void(probe_member)>,               // membership
                                                 signature<void(fenced_notice)>,              // membership
                                                 signature<void(end_member)>,                 // membership
+                                      signature<void(leave_cluster)>, // its process
                                                 signature<term_answer(grant_term)>,          // coordinator
                                                 signature<done_answer(create_shards)>,       // coordinator
                                                 signature<done_answer(drop_shards)>,         // coordinator

@@ -127,6 +127,12 @@ struct leave {
   TROUPE_FIELDS(leave, header)
 };
 
+/// The process that holds a member, to its actor: leave the cluster and end.
+struct leave_cluster {
+  std::uint32_t reserved = 0;
+  TROUPE_FIELDS(leave_cluster, reserved)
+};
+
 /// End with code 0.
 struct end_member {
   message_header header{};
@@ -243,10 +249,10 @@ struct add_variables {
 };
 
 /// A step asks for a variable by name: the first specification wins.
-struct create_variable {
+struct request_variable {
   message_header header{};
   variable_spec wanted{}; ///< without id and shards: the coordinator gives them
-  TROUPE_FIELDS(create_variable, header, wanted)
+  TROUPE_FIELDS(request_variable, header, wanted)
 };
 
 struct variable_answer {

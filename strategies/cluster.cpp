@@ -12,7 +12,18 @@ cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> sha
 cluster::~cluster() = default;
 
 void cluster::post(std::shared_ptr<coordinator_call> call) {
-  tell_from_outside(actor_, run_call{.call = {.value = std::move(call)}});
+  coordinator_actor to;
+  {
+    std::lock_guard lock{mutex_};
+    to = actor_;
+  }
+  if (to) // else the call is dropped, and says so to whoever waits for it
+    tell_from_outside(to, run_call{.call = {.value = std::move(call)}});
+}
+
+void cluster::close() {
+  std::lock_guard lock{mutex_};
+  actor_ = nullptr;
 }
 
 class cluster::borrowed {

@@ -59,7 +59,7 @@ bool register_iterator() {
 
 std::pair<resource_id, std::shared_ptr<resource_lease>>
 coordinator_front::add_resource(std::string_view function, payload arguments, std::shared_ptr<resource_lease> needs) {
-  resource_order order{.id = static_cast<resource_id>(next_resource_++),
+  resource_order order{.id = owner().next_resource(),
                        .function = function_table::global().index_of(function),
                        .arguments = arguments.bytes.empty() ? std::string{} : flatten(arguments)};
   class make final : public coordinator_call {
@@ -73,6 +73,14 @@ coordinator_front::add_resource(std::string_view function, payload arguments, st
   auto id = order.id;
   owner().post(std::make_shared<make>(std::move(order)));
   return {id, std::make_shared<lease>(owner_ptr(), id, std::move(needs))};
+}
+
+std::shared_ptr<coordinator_front> strategy_state::front(const std::shared_ptr<strategy_state>& self) {
+  std::lock_guard lock{mutex_};
+  auto out = front_.lock();
+  if (!out)
+    front_ = out = std::make_shared<coordinator_front>(self);
+  return out;
 }
 
 // --- checkpoints ------------------------------------------------------------------------------------------------
@@ -137,10 +145,7 @@ std::vector<std::string> coordinator_front::restore(const std::string& directory
 // --- the handle -------------------------------------------------------------------------------------------------
 
 cluster_coordinator::cluster_coordinator(parameter_server_strategy& strategy) {
-  auto& owner = *strategy.state()->owner();
-  if (!owner.front)
-    owner.front = std::make_shared<detail::coordinator_front>(strategy.state());
-  front_ = std::static_pointer_cast<detail::coordinator_front>(owner.front);
+  front_ = strategy.state()->front(strategy.state());
 }
 
 std::string_view cluster_coordinator::name_of(const void* address) {

@@ -243,10 +243,11 @@ concept captureless = std::is_empty_v<F> && std::is_default_constructible_v<F>;
 /// stand for several lambdas, in functions that only their files see.
 template <class F>
 struct lambda_step {
-  static inline const bool registered = [] {
+  static bool add() {
     function_table::global().add_unnamed(step_entry(typeid(F).name(), +F{}), key());
     return true;
-  }();
+  }
+  static inline const bool registered = add();
   static const void* key() { return &registered; }
 };
 

@@ -1,5 +1,6 @@
 #include <troupe/strategies/runtime.hpp>
 
+#include <csignal>
 #include <cstdio>
 
 #include <troupe/strategies/detail/runtime_impl.hpp>
@@ -240,24 +241,28 @@ void runtime::impl::start_server() {
   auto& local = members_.emplace_back();
   auto member = member_settings(*options_.task, local);
   member.data_address = data_->address();
-  spawn_parameter_server(*system_, *env_,
-                         {.member = std::move(member),
-                          .store = store,
-                          .on_incarnation = [this](const incarnation& inc) { data_->become(inc); },
-                          .on_fence = [this](const task_id& t, std::uint32_t counter) { data_->fence(t, counter); }});
+  auto actor = spawn_parameter_server(
+    *system_, *env_,
+    {.member = std::move(member),
+     .store = store,
+     .on_incarnation = [this](const incarnation& inc) { data_->become(inc); },
+     .on_fence = [this](const task_id& t, std::uint32_t counter) { data_->fence(t, counter); }});
+  local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 
 void runtime::impl::start_worker() {
   auto& local = members_.emplace_back();
   local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
   auto task = *options_.task;
-  spawn_worker(*system_, *env_,
-               {.member = member_settings(task, local),
-                .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
-                .routes = [this](auto current,
-                                 const std::string& data_address) { return process_routes(current, data_address); },
-                .own_process = true,
-                .lanes_out = local.lanes});
+  auto actor = spawn_worker(
+    *system_, *env_,
+    {.member = member_settings(task, local),
+     .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
+     .routes = [this](auto current,
+                      const std::string& data_address) { return process_routes(current, data_address); },
+     .own_process = true,
+     .lanes_out = local.lanes});
+  local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 
 worker_routes runtime::impl::process_routes(std::shared_ptr<const std::function<view()>> current,
@@ -281,11 +286,36 @@ worker_routes runtime::impl::process_routes(std::shared_ptr<const std::function<
           .put_blob = [blobs](const blob_key& key, std::string bytes) { return blobs->put(key, std::move(bytes)); }};
 }
 
+namespace {
+
+volatile std::sig_atomic_t end_asked = 0;
+
+void ask_to_end(int) {
+  end_asked = 1;
+}
+
+} // namespace
+
+/// Until the member has ended; a signal, where they are handled, makes it leave.
+result<bool> runtime::impl::wait_served(local_member& local) {
+  if (!options_.handle_signals)
+    return local.ended->wait(never, "serve");
+  std::signal(SIGINT, ask_to_end);
+  std::signal(SIGTERM, ask_to_end);
+  for (bool asked = false;;) {
+    auto out = local.ended->wait(after(env_->clock.now(), std::chrono::milliseconds{100}), "serve");
+    if (out || out.error().code != errc::deadline)
+      return out;
+    if (end_asked && !std::exchange(asked, true))
+      local.leave();
+  }
+}
+
 int runtime::impl::serve() {
   if (is_coordinator())
     throw_failure(errc::wrong_state, "serve: this process is the coordinator; it runs the program");
   auto& local = members_.front();
-  auto why = local.ended->wait(never, "serve");
+  auto why = wait_served(local);
   auto failed = why ? std::nullopt : std::optional{why.error()};
   shutdown(std::chrono::seconds{5});
   if (!failed)
@@ -305,10 +335,13 @@ void runtime::impl::shutdown(duration timeout) {
     };
     cluster_->post(std::make_shared<end>());
     (void) membership_ended_->wait(deadline, "shutdown");
-    cluster_->front.reset();
+    cluster_->close();
   }
-  for (auto& m : members_)
+  for (auto& m : members_) {
+    if (m.leave) // in a process of its own: ended already, or asked to
+      std::exchange(m.leave, nullptr)();
     (void) m.ended->wait(deadline, "shutdown");
+  }
   for (auto& m : members_)
     if (m.lanes && *m.lanes)
       (*m.lanes)->join(deadline);

@@ -44,8 +44,7 @@ variable_list strategy_state::variables() const {
 }
 
 variable_spec strategy_state::plan(const variable_options& options) {
-  variable_spec spec{.id = static_cast<variable_id>(next_id_),
-                     .name = options.name.empty() ? "variable_" + std::to_string(next_id_) : options.name,
+  variable_spec spec{.name = options.name.empty() ? "variable_" + std::to_string(in_order_.size()) : options.name,
                      .type = options.type,
                      .shape = options.shape,
                      .optimizer = options.optimizer.spec()};
@@ -72,7 +71,7 @@ variable_spec strategy_state::plan(const variable_options& options) {
                   : plan_shards(spec.shape, spec.type, options_.partitioner ? &options_.partitioner : nullptr,
                                 *placement_, owner_->servers())
                       .value_or_throw();
-  ++next_id_;
+  spec.id = owner_->next_variable();
   return spec;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -67,8 +68,11 @@ public:
   void forget(variable_id id);
   std::shared_ptr<const variable_spec> spec_of(variable_id id) const;
 
-  /// The strategies' and coordinators' own objects, one each (row PS-A13).
-  std::shared_ptr<void> front{};
+  /// Numbers of resources and variables, whatever strategy makes them.
+  resource_id next_resource() { return static_cast<resource_id>(++resources_); }
+  variable_id next_variable() { return static_cast<variable_id>(++variables_); }
+  /// The runtime is ending: calls fail with `unavailable` from now on.
+  void close();
 
 private:
   /// One thread's client; a call borrows it, so that a thread has a number without being asked for its name.
@@ -81,7 +85,9 @@ private:
 
   const environment& env_;
   std::shared_ptr<coordinator_shared> shared_;
-  coordinator_actor actor_;
+  coordinator_actor actor_; ///< under mutex_; null once closed
+  std::atomic<std::uint64_t> resources_{0};
+  std::atomic<std::uint32_t> variables_{0};
   std::uint32_t servers_;
   link_maker connect_;
   vault_maker open_vault_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 
@@ -25,7 +24,6 @@ public:
 private:
   void write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut);
   std::shared_ptr<strategy_state> strategy_;
-  std::atomic<std::uint64_t> next_resource_{1};
 };
 
 } // namespace troupe::detail

@@ -40,6 +40,7 @@ private:
     std::shared_ptr<promise_slot<bool>> ended{};
     std::shared_ptr<promise_slot<incarnation>> admitted{};
     std::shared_ptr<std::shared_ptr<worker_lanes>> lanes{};
+    std::function<void()> leave{}; ///< asks it to leave the cluster and end
   };
   class data_lane;
 
@@ -52,6 +53,7 @@ private:
   void start_server();
   void start_worker();
   void wait_started();
+  result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
   coordinator_options coordinator_settings();
   member_options member_settings(const task_id& task, local_member& local);

@@ -13,6 +13,8 @@
 
 namespace troupe::detail {
 
+class coordinator_front;
+
 /// What the handles of one strategy share. The program's threads.
 class strategy_state {
 public:
@@ -22,6 +24,8 @@ public:
   variable create(variable_options options);
   variable_list variables() const;
   const std::shared_ptr<cluster>& owner() const { return owner_; }
+  /// The coordinator of this strategy, one however often it is asked for (row PS-A13).
+  std::shared_ptr<coordinator_front> front(const std::shared_ptr<strategy_state>& self);
   /// Variables made from now on start from this checkpoint if it has them (row PS-Y3).
   void restore_later(std::shared_ptr<checkpoint_reader> from);
   /// Puts value, slots and step count of `v` from a checkpoint onto its servers.
@@ -38,10 +42,10 @@ private:
   parameter_server_options options_;
   mutable std::mutex mutex_;
   std::unique_ptr<placement_policy> placement_;
-  std::uint32_t next_id_ = 1;
   std::map<std::string, variable> by_name_{};
   variable_list in_order_{};
   std::shared_ptr<checkpoint_reader> later_{};
+  std::weak_ptr<coordinator_front> front_{};
 };
 
 /// "m", "v"; "accumulator"; "momentum": names of the slots in a checkpoint.
