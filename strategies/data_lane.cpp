@@ -70,10 +70,10 @@ result<std::unique_ptr<server_vault>> open_remote_vault(const environment& env, 
   auto peer = peer_of(options, server, index, {.task = {.job = job_kind::chief, .index = 0}}, term);
   if (!peer)
     return peer.error();
-  auto caller = data_caller::open(env, *peer, options.request_timeout);
+  auto caller = server_caller::connect(env, *peer, after(env.clock.now(), connect_max), options.request_timeout);
   if (!caller)
     return caller.error();
-  return std::unique_ptr<server_vault>{std::make_unique<remote_server_vault>(std::move(*caller))};
+  return std::unique_ptr<server_vault>{std::move(*caller)};
 }
 
 } // namespace troupe

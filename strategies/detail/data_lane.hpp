@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include <troupe/actors/data_caller.hpp>
+#include <troupe/actors/blob_client.hpp>
 #include <troupe/actors/server_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
 
