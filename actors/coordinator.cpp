@@ -63,6 +63,8 @@ void coordinator_state::on_joined(member_joined& msg) {
   epoch_ = std::max(epoch_, msg.current.epoch);
   if (ending_)
     return;
+  if (options_.on_member)
+    options_.on_member(msg.who.task, msg.who.inc.counter, true);
   if (msg.who.task.job == job_kind::worker)
     worker_joined(msg);
   else if (msg.who.task.job == job_kind::ps)
@@ -162,6 +164,8 @@ void coordinator_state::on_lost(member_lost& msg) {
   epoch_ = std::max(epoch_, msg.current.epoch);
   if (!msg.clean)
     ++shared_->fenced;
+  if (options_.on_member)
+    options_.on_member(msg.who.task, msg.who.inc.counter, false);
   if (msg.who.task.job == job_kind::worker) {
     if (core_.is_up(msg.who.task.index, msg.who.inc))
       worker_lost(msg.who.task.index, msg);

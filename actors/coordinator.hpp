@@ -31,6 +31,8 @@ struct coordinator_options {
   std::uint64_t settle_ms = 50;        ///< the latest that ends wait for a settle list
   std::uint64_t recall_ms = 2;         ///< a waiting closure may be asked back after that
   std::uint32_t max_strikes = 5;
+  /// Called for every member that comes and goes; must not wait.
+  std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
   closure_queue_options queue{};
   failure_classifier::options faults{};
 };

@@ -120,6 +120,7 @@ coordinator_options runtime::impl::coordinator_settings() {
                           .quiesce_ms_max = options_.quiesce_ms_max,
                           .cancel_grace_ms = options_.cancel_grace_ms,
                           .max_strikes = options_.max_strikes};
+  out.on_member = options_.on_member;
   out.queue.queue_len_max = options_.queue_len_max;
   out.queue.no_worker_ms_max = static_cast<std::int64_t>(options_.no_worker_ms_max);
   return out;
@@ -203,6 +204,8 @@ worker_routes runtime::impl::embedded_routes() {
 }
 
 void runtime::impl::wait_started() {
+  if (over_processes() && options_.on_listening)
+    options_.on_listening(address_);
   auto deadline = after(env_->clock.now(), options_.start_timeout);
   auto term = shared_->started->wait(deadline, "start: not all servers and a worker were there");
   if (term)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,11 @@ struct runtime_options {
 
   /// Takes trace events and marks; outlives the runtime.
   tracer* trace = nullptr;
+  /// Called once the coordinator listens, with its "host:port", before start waits for the others: a launcher starts
+  /// them from here. On the constructing thread.
+  std::function<void(const std::string& address)> on_listening{};
+  /// Called for every member that comes and goes, for launchers and status pages. On an actor's thread: must not wait.
+  std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
   /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
   bool handle_signals = false;
 };
