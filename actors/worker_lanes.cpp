@@ -1,6 +1,7 @@
 #include <troupe/actors/worker_lanes.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include <troupe/actors/detail/lane_step.hpp>
@@ -308,16 +309,17 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client, 
   std::optional<failure> why;
   auto* entry = function_table::global().at(order.function);
   auto arguments = arguments_of(what);
+  auto body = [&] {
+    lane_step host{env_, options_.task, client, step, *what.of};
+    value = host.run([&] { return entry->invoke(host, *arguments); });
+  };
   if (!arguments)
     why = arguments.error();
   else if (!entry || !entry->invoke)
     why = what.of->failure_here(errc::not_registered,
                                 "function number " + std::to_string(value_of(order.function)) + " is not here");
   else
-    why = guarded(env_, [&] {
-      lane_step host{env_, options_.task, client, step, *what.of};
-      value = host.run([&] { return entry->invoke(host, *arguments); });
-    });
+    why = guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
   if (auto ok = client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max})); !ok && !why)
     why = ok.error();
   end.run_ns = static_cast<std::uint64_t>((env_.clock.now() - step.started).count());

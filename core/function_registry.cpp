@@ -32,7 +32,7 @@ void function_table::add(function_entry entry, const void* address) {
   auto name = entry.name;
   if (!by_name_.try_emplace(name, std::move(entry)).second)
     throw std::logic_error("two functions are registered as " + name);
-  by_index_.clear();
+  indexed_ = false;
 }
 
 void function_table::add_unnamed(function_entry entry, const void* key) {
@@ -53,11 +53,14 @@ std::string_view function_table::name_of(const void* address) const {
 }
 
 std::vector<const function_entry*>& function_table::index() const {
+  if (indexed_.load(std::memory_order_acquire))
+    return by_index_;
   std::lock_guard lock{index_mutex()};
-  if (by_index_.size() != by_name_.size()) {
+  if (!indexed_.load(std::memory_order_relaxed)) {
     by_index_.clear();
     for (const auto& [name, entry] : by_name_)
       by_index_.push_back(&entry);
+    indexed_.store(true, std::memory_order_release);
   }
   return by_index_;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -70,6 +71,7 @@ private:
   std::map<std::string, function_entry, std::less<>> by_name_{};
   std::map<const void*, std::string> by_address_{};
   mutable std::vector<const function_entry*> by_index_{};
+  mutable std::atomic<bool> indexed_{false}; ///< by_index_ is complete: every call looks, so without a lock
   std::vector<const function_entry*>& index() const;
 };
 
