@@ -86,6 +86,16 @@ void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, cereal::SizeTag<T>& x) {
   x.size = static_cast<std::decay_t<T>>(count);
 }
 
+/// Pairs, tuples and map entries name their members; names don't travel.
+template <class T>
+void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const cereal::NameValuePair<T>& x) {
+  ar(x.value);
+}
+template <class T>
+void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, cereal::NameValuePair<T>& x) {
+  ar(x.value);
+}
+
 inline void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const tensor& x) {
   ar(static_cast<std::uint32_t>(ar.out.tensors.size()));
   ar.out.tensors.push_back(x);

@@ -1,7 +1,7 @@
 // The main of every doctest program. Beside doctest's own report it writes the counts "passed failed
 // skipped" to the file that TROUPE_TEST_COUNTS names, so that ./dev test can sum them over all runners.
 
-#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -38,3 +38,14 @@ struct counts_writer : doctest::IReporter {
 } // namespace
 
 DOCTEST_REGISTER_LISTENER("counts", 1, counts_writer);
+
+// A process test starts itself again as a worker or server: such a program defines this, and the variable names the role.
+extern "C" __attribute__((weak)) int troupe_test_role(const char* role);
+
+int main(int argc, char** argv) {
+  const char* role = std::getenv("TROUPE_TEST_ROLE");
+  if (role != nullptr && troupe_test_role != nullptr)
+    return troupe_test_role(role);
+  doctest::Context context{argc, argv};
+  return context.run();
+}

@@ -1,0 +1,243 @@
+#pragma once
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <troupe/troupe.hpp>
+
+/// A cluster of real processes for tests: the test program is the coordinator and starts itself again in the other roles.
+namespace troupe::testing {
+
+inline std::int64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now); // the same clock in every process of the machine
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+/// Memory that all processes of a test share: who was killed when, and who ran again when.
+struct shared_page {
+  static constexpr std::size_t closures_max = 1 << 16;
+  std::atomic<std::int64_t> killed_ns{0};
+  std::atomic<std::uint64_t> running{0}; ///< closure that the victim ran last
+  std::atomic<bool> hold{false};         ///< steps that look at it go on once it is false
+  std::atomic<std::int64_t> entered{0};  ///< steps that look at `hold` and have begun
+  std::atomic<std::int64_t> rerun_ns[closures_max]{};
+
+  /// One mapping for this process and all that it starts.
+  static shared_page& get() {
+    static shared_page* page = [] {
+      const char* fd_text = std::getenv("TROUPE_TEST_PAGE");
+      int fd = fd_text ? std::atoi(fd_text) : memfd_create("troupe-test", 0);
+      if (!fd_text) {
+        if (ftruncate(fd, sizeof(shared_page)) != 0)
+          std::abort();
+        setenv("TROUPE_TEST_PAGE", std::to_string(fd).c_str(), 1);
+      }
+      void* at = mmap(nullptr, sizeof(shared_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      if (at == MAP_FAILED)
+        std::abort();
+      return fd_text ? static_cast<shared_page*>(at) : new (at) shared_page{};
+    }();
+    return *page;
+  }
+};
+
+/// Kills its own process at the n-th hit of a mark, after noting when and what it ran.
+class victim_tracer final : public tracer {
+public:
+  victim_tracer(std::string mark, int nth) : mark_{std::move(mark)}, left_{nth} {}
+  void event(std::string_view id, std::span<const trace_field> fields) override {
+    if (id != "worker.closure_started")
+      return;
+    for (const auto& f : fields)
+      if (f.key == "closure")
+        shared_page::get().running = std::get<std::uint64_t>(f.value);
+  }
+  void mark(std::string_view id) override {
+    if (id != mark_ || --left_ != 0)
+      return;
+    shared_page::get().killed_ns = monotonic_ns();
+    raise(SIGKILL);
+  }
+
+private:
+  const std::string mark_;
+  std::atomic<int> left_;
+};
+
+struct child_options {
+  std::string role{}; ///< "worker:0", "ps:1"
+  std::string coordinator{};
+  std::string kill_at{}; ///< mark
+  int kill_nth = 0;
+  std::map<std::string, std::string> more{}; ///< other variables
+};
+
+/// A child process; killed when the object goes.
+class child {
+public:
+  explicit child(const child_options& options) : options_{options} {
+    pid_ = fork();
+    if (pid_ != 0)
+      return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("TROUPE_TEST_ROLE", options.role.c_str(), 1);
+    setenv("TROUPE_TEST_COORDINATOR", options.coordinator.c_str(), 1);
+    setenv("TROUPE_TEST_KILL_AT", options.kill_at.c_str(), 1);
+    setenv("TROUPE_TEST_KILL_NTH", std::to_string(options.kill_nth).c_str(), 1);
+    for (const auto& [name, value] : options.more)
+      setenv(name.c_str(), value.c_str(), 1);
+    execl("/proc/self/exe", "troupe-test-role", static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  ~child() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      wait();
+    }
+  }
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+  /// Exit status as waitpid gives it, once it has ended; -1 while it runs.
+  int poll() {
+    int status = 0;
+    if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+      status_ = status;
+      pid_ = 0;
+    }
+    return pid_ > 0 ? -1 : status_;
+  }
+  int wait() {
+    int status = 0;
+    if (pid_ > 0) {
+      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+      }
+      status_ = status;
+      pid_ = 0;
+    }
+    return status_;
+  }
+  /// Waits at most so long; false while it still runs.
+  bool wait_ended(int timeout_ms) {
+    for (auto until = monotonic_ns() + timeout_ms * 1'000'000LL; poll() == -1;) {
+      if (monotonic_ns() > until)
+        return false;
+      timespec nap{0, 1'000'000};
+      nanosleep(&nap, nullptr);
+    }
+    return true;
+  }
+  const child_options& options() const { return options_; }
+
+private:
+  child_options options_;
+  pid_t pid_ = 0;
+  int status_ = 0;
+};
+
+/// Waits for a condition with a deadline; polls, because the condition is in another process.
+template <class Pred>
+bool eventually(Pred pred, int timeout_ms = 20'000) {
+  for (auto until = monotonic_ns() + timeout_ms * 1'000'000LL; !pred();) {
+    if (monotonic_ns() > until)
+      return pred();
+    timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  return true;
+}
+
+/// Runs the role that a child was started for; the exit code.
+inline int run_role(const char* role) {
+  shared_page::get();
+  runtime_options options;
+  std::string text = role;
+  auto colon = text.find(':');
+  options.task = task_id{.job = text.substr(0, colon) == "ps" ? job_kind::ps : job_kind::worker,
+                         .index = static_cast<std::uint32_t>(std::atoi(text.c_str() + colon + 1))};
+  options.coordinator_address = std::getenv("TROUPE_TEST_COORDINATOR");
+  if (const char* name = std::getenv("TROUPE_TEST_CLUSTER"))
+    options.cluster_name = name;
+  if (const char* token = std::getenv("TROUPE_TEST_TOKEN"))
+    options.token = token;
+  if (const char* address = std::getenv("TROUPE_TEST_LISTEN"))
+    options.listen_address = address;
+  if (const char* ms = std::getenv("TROUPE_TEST_LOST_MS"))
+    options.coordinator_lost_ms_max = static_cast<std::uint64_t>(std::atoll(ms));
+  std::unique_ptr<tracer> victim;
+  if (const char* mark = std::getenv("TROUPE_TEST_KILL_AT"); mark && *mark)
+    victim = std::make_unique<victim_tracer>(mark, std::atoi(std::getenv("TROUPE_TEST_KILL_NTH")));
+  options.trace = victim.get();
+  try {
+    return runtime{std::move(options)}.serve();
+  } catch (const error& e) {
+    std::fprintf(stderr, "%s: %s\n", role, e.what());
+    return 1;
+  }
+}
+
+/// The coordinator in this process, servers and workers as children.
+class process_cluster {
+public:
+  process_cluster(std::uint32_t workers, std::uint32_t servers, runtime_options options = {}) {
+    shared_page::get();
+    options.task = task_id{.job = job_kind::chief, .index = 0};
+    options.workers = workers;
+    options.servers = servers;
+    options.on_listening = [&](const std::string& address) {
+      address_ = address;
+      for (std::uint32_t i = 0; i < servers; ++i)
+        servers_.push_back(start({.role = "ps:" + std::to_string(i)}));
+      for (std::uint32_t i = 0; i < workers; ++i)
+        workers_.push_back(start({.role = "worker:" + std::to_string(i)}));
+    };
+    rt_ = std::make_unique<runtime>(std::move(options));
+  }
+  ~process_cluster() { rt_.reset(); }
+
+  runtime& rt() { return *rt_; }
+  child& worker(std::size_t i) { return *workers_.at(i); }
+  child& server(std::size_t i) { return *servers_.at(i); }
+  std::unique_ptr<child> start(child_options options) {
+    options.coordinator = address_;
+    return std::make_unique<child>(options);
+  }
+  void restart_worker(std::size_t i, const std::string& kill_at = {}, int nth = 0) {
+    workers_[i].reset();
+    workers_[i] = start({.role = "worker:" + std::to_string(i), .kill_at = kill_at, .kill_nth = nth});
+  }
+  /// Ends the cluster; the number of children that ended with 0.
+  int end() {
+    rt_->shutdown(std::chrono::seconds{20});
+    int good = 0;
+    for (auto* group : {&workers_, &servers_})
+      for (auto& c : *group)
+        good += c->wait_ended(20'000) && WIFEXITED(c->poll()) && WEXITSTATUS(c->poll()) == 0;
+    return good;
+  }
+  const std::string& address() const { return address_; }
+
+private:
+  std::string address_{};
+  std::vector<std::unique_ptr<child>> servers_{};
+  std::vector<std::unique_ptr<child>> workers_{};
+  std::unique_ptr<runtime> rt_{};
+};
+
+} // namespace troupe::testing
