@@ -28,9 +28,9 @@ result<std::string> blob_client::get(const blob_key& key, std::uint64_t size_byt
     return bytes.error(); // the channel may be at its end: the next call dials anew
   give_back(std::move(*caller));
   if (bytes->size() != size_bytes)
-    return make_failure(errc::corrupt, "blob of closure " + std::to_string(key.closure.seq) + " has "
-                                         + std::to_string(bytes->size()) + " bytes, " + std::to_string(size_bytes)
-                                         + " were announced");
+    return make_failure(errc::corrupt, "blob of closure " + std::to_string(key.closure.seq)
+                                         + " has " + std::to_string(bytes->size()) + " bytes, "
+                                         + std::to_string(size_bytes) + " were announced");
   return bytes;
 }
 

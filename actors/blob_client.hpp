@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// A worker's way to the coordinator's blobs: channels made when needed, kept for the next call. Any lane; waits.
+/// A worker's way to the coordinator's blobs: channels made when needed, kept for the next call.
+/// Any lane; waits.
 class blob_client {
 public:
   blob_client(const environment& env, data_peer peer, duration reply_max)

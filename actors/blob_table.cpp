@@ -8,8 +8,9 @@ result<void> blob_table::put(const blob_key& key, std::string bytes) {
   std::uint64_t before = at == blobs_.end() ? 0 : at->second->size();
   if (bytes_ - before + bytes.size() > bytes_max_)
     return make_failure(errc::too_large, "blob of closure " + std::to_string(key.closure.seq) + ": "
-                                           + std::to_string(bytes.size()) + " bytes beside " + std::to_string(bytes_)
-                                           + " of at most " + std::to_string(bytes_max_));
+                                           + std::to_string(bytes.size()) + " bytes beside "
+                                           + std::to_string(bytes_) + " of at most "
+                                           + std::to_string(bytes_max_));
   bytes_ = bytes_ - before + bytes.size();
   blobs_[key] = std::make_shared<const std::string>(std::move(bytes));
   return {};
@@ -31,7 +32,8 @@ void blob_table::drop(const blob_key& key) {
 
 void blob_table::drop(const closure_id& closure) {
   std::lock_guard lock{mutex_};
-  auto at = blobs_.lower_bound(blob_key{.closure = closure, .attempt = {}, .role = blob_role::argument});
+  auto at =
+    blobs_.lower_bound(blob_key{.closure = closure, .attempt = {}, .role = blob_role::argument});
   while (at != blobs_.end() && at->first.closure == closure) {
     bytes_ -= at->second->size();
     at = blobs_.erase(at);

@@ -2,10 +2,9 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <memory>
+#include <mutex>
 #include <string>
-
 
 #include <troupe/core/ids.hpp>
 #include <troupe/core/result.hpp>
@@ -27,7 +26,8 @@ struct blob_key {
 class blob_table {
 public:
   explicit blob_table(std::uint64_t bytes_max = std::uint64_t{4} << 30) : bytes_max_{bytes_max} {}
-  /// Replaces one of the same key. `too_large` names the sizes when the table would be over its bound.
+  /// Replaces one of the same key. `too_large` names the sizes when the table would be over its
+  /// bound.
   result<void> put(const blob_key& key, std::string bytes);
   /// Shares the bytes: they stay valid after `drop`.
   std::shared_ptr<const std::string> get(const blob_key& key) const;

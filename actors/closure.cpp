@@ -10,7 +10,8 @@ payload bind_inputs(const closure& c) {
   out(static_cast<std::uint8_t>(c.inputs.size()), c.arguments->bytes);
   for (const auto& input : c.inputs) {
     out(input->value.bytes, static_cast<std::uint32_t>(out.out.tensors.size()));
-    out.out.tensors.insert(out.out.tensors.end(), input->value.tensors.begin(), input->value.tensors.end());
+    out.out.tensors.insert(out.out.tensors.end(), input->value.tensors.begin(),
+                           input->value.tensors.end());
   }
   return std::move(out.out);
 }

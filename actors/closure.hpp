@@ -22,16 +22,23 @@ struct closure_options {
   std::optional<std::uint32_t> worker{};
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};
-  /// Attempts that may be lost to dead workers before it fails as `poisoned`; 0: the coordinator's `max_strikes`.
+  /// Attempts that may be lost to dead workers before it fails as `poisoned`; 0: the coordinator's
+  /// `max_strikes`.
   std::uint32_t retries = 0;
 };
 
-/// NOT_READY until the closure ends; then one of the others, for good, except that a per-worker resource goes from
-/// `ready` to `aborted` with its worker and back when it is rebuilt.
-enum class remote_status : std::uint8_t { not_ready = 0, ready = 1, failed = 2, cancelled = 3, aborted = 4 };
+/// NOT_READY until the closure ends; then one of the others, for good, except that a per-worker
+/// resource goes from `ready` to `aborted` with its worker and back when it is rebuilt.
+enum class remote_status : std::uint8_t {
+  not_ready = 0,
+  ready = 1,
+  failed = 2,
+  cancelled = 3,
+  aborted = 4
+};
 
-/// The result of a closure at the coordinator. Written once by the coordinator actor through its `completion_board`,
-/// read by any thread once `status` is not `not_ready`.
+/// The result of a closure at the coordinator. Written once by the coordinator actor through its
+/// `completion_board`, read by any thread once `status` is not `not_ready`.
 struct remote_state {
   closure_id id{};
   std::atomic<remote_status> status{remote_status::not_ready};
@@ -39,8 +46,8 @@ struct remote_state {
   failure why{};   ///< valid in `failed`, `cancelled`, `aborted`
 };
 
-/// Where user threads wait for results: one for all values of a coordinator, so that a value costs no wait point of its
-/// own. Any thread.
+/// Where user threads wait for results: one for all values of a coordinator, so that a value costs
+/// no wait point of its own. Any thread.
 class completion_board {
 public:
   explicit completion_board(const environment& env);
@@ -77,9 +84,9 @@ struct closure {
 
 using closure_ptr = std::shared_ptr<closure>;
 
-/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: number of inputs (u8), the
-/// closure's own bytes, then of each input its bytes and where its tensors begin. Without inputs `arguments` stands for
-/// itself (its first byte is the number 0).
+/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: number of
+/// inputs (u8), the closure's own bytes, then of each input its bytes and where its tensors begin.
+/// Without inputs `arguments` stands for itself (its first byte is the number 0).
 payload bind_inputs(const closure& c);
 
 } // namespace troupe

@@ -234,6 +234,11 @@ void closure_queue::cancel_queued(const char* because, after_unlock& then) {
 
 // -- what is -------------------------------------------------------------------------------------
 
+void closure_queue::note_error(const failure& why) {
+  std::lock_guard lock{mutex_};
+  record(why, false);
+}
+
 std::vector<failure> closure_queue::errors() const {
   std::lock_guard lock{mutex_};
   return {errors_.begin(), errors_.end()};

@@ -151,6 +151,8 @@ public:
   /// `error_count` of all.
   std::vector<failure> errors() const;
   std::uint64_t error_count() const;
+  /// Into `errors()` only, never raised (row PS-E10).
+  void note_error(const failure& why);
   closure_counts counts() const;
   closure_levels levels() const;
   /// When blocking calls give up for want of workers; `never` while one lives. For `fetch`.

@@ -7,7 +7,8 @@ namespace troupe {
 namespace {
 
 failure answer_failure(const std::string& text, std::uint32_t server) {
-  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
+  auto why =
+    make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
   why.where.task = {.job = job_kind::ps, .index = server};
   return why;
 }
@@ -15,10 +16,15 @@ failure answer_failure(const std::string& text, std::uint32_t server) {
 } // namespace
 
 coordinator_state::coordinator_state(interface::pointer self, const environment& env,
-                                     std::shared_ptr<coordinator_shared> shared, membership_actor membership,
-                                     coordinator_options options)
-  : self_{self}, env_{env}, shared_{std::move(shared)}, membership_{std::move(membership)},
-    options_{std::move(options)}, nonce_{env.random.draw("coordinator.nonce")}, classifier_{options_.faults} {}
+                                     std::shared_ptr<coordinator_shared> shared,
+                                     membership_actor membership, coordinator_options options)
+  : self_{self},
+    env_{env},
+    shared_{std::move(shared)},
+    membership_{std::move(membership)},
+    options_{std::move(options)},
+    nonce_{env.random.draw("coordinator.nonce")},
+    classifier_{options_.faults} {}
 
 coordinator_state::~coordinator_state() {
   auto gone = [] { return make_failure(errc::unavailable, "the coordinator has ended"); };
@@ -48,7 +54,8 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
   };
 }
 
-message_header coordinator_state::header_for(const incarnation& receiver) {
+message_header
+coordinator_state::header_for(const incarnation& receiver) {
   return {.term = term_,
           .epoch = epoch_,
           .from = {.job = job_kind::chief, .index = 0},
@@ -57,7 +64,8 @@ message_header coordinator_state::header_for(const incarnation& receiver) {
           .request = static_cast<request_no>(++next_request_)};
 }
 
-// --- members ----------------------------------------------------------------------------------------------------
+// --- members
+// ----------------------------------------------------------------------------------------------------
 
 void coordinator_state::on_joined(member_joined& msg) {
   epoch_ = std::max(epoch_, msg.current.epoch);
@@ -74,7 +82,8 @@ void coordinator_state::on_joined(member_joined& msg) {
 void coordinator_state::worker_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
   if (links_.contains(index)) // the loss of its last incarnation is on its way here
-    worker_lost(index, {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
+    worker_lost(index,
+                {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
   auto handle = caf::actor_cast<worker_actor>(msg.handle);
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
@@ -84,7 +93,8 @@ void coordinator_state::worker_joined(const member_joined& msg) {
   for (const auto& [id, order] : resources_)
     admit.resources.push_back(order);
   tell(self_, handle, std::move(admit));
-  trace(env_, "coordinator.worker_joined", {{"worker", index}, {"incarnation", msg.who.inc.counter}});
+  trace(env_, "coordinator.worker_joined",
+        {{"worker", index}, {"incarnation", msg.who.inc.counter}});
   if (queue())
     queue()->set_live_workers(core_.live());
   check_started();
@@ -114,7 +124,8 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
   auto at = servers_.find(index);
   if (at == servers_.end() || at->second.who.inc != inc)
     return;
-  if (answer.why.code == errc::superseded && !queue()) { // nothing is dispatched yet: take a higher term, from all again
+  if (answer.why.code == errc::superseded
+      && !queue()) { // nothing is dispatched yet: take a higher term, from all again
     term_ = next(answer.highest);
     for (auto& [i, s] : servers_) {
       s.ready = false;
@@ -141,10 +152,11 @@ void coordinator_state::check_started() {
       return;
   auto handle = self_handle<coordinator_actor>(self_);
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(handle);
-  auto poke = [weak](auto msg) { // the queue must not keep the actor alive: they would hold each other
-    if (auto strong = weak.lock())
-      tell_from_outside(caf::actor_cast<coordinator_actor>(strong), std::move(msg));
-  };
+  auto poke =
+    [weak](auto msg) { // the queue must not keep the actor alive: they would hold each other
+      if (auto strong = weak.lock())
+        tell_from_outside(caf::actor_cast<coordinator_actor>(strong), std::move(msg));
+    };
   auto limits = options_.queue;
   limits.max_strikes = options_.max_strikes;
   shared_->queue = std::make_unique<closure_queue>(
@@ -181,7 +193,10 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
   auto lanes = options_.lanes;
   links_.erase(index);
   trace(env_, "coordinator.worker_lost",
-        {{"worker", index}, {"flights", flights.size()}, {"reason", msg.reason}, {"clean", msg.clean ? 1 : 0}});
+        {{"worker", index},
+         {"flights", flights.size()},
+         {"reason", msg.reason},
+         {"clean", msg.clean ? 1 : 0}});
   if (!queue())
     return;
   queue()->set_live_workers(core_.live());
@@ -197,8 +212,11 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
 void coordinator_state::lost_flight(const flight& what, bool was_running, const task_id& lost) {
   auto& c = what.what;
   if (cancelling_ && was_running) {
-    confirm_later({.what = c, .list_no = 0, .poison = false,
-                   .why = make_failure(errc::cancelled, "closure " + std::to_string(c->id.seq) + " was cancelled")});
+    confirm_later({.what = c,
+                   .list_no = 0,
+                   .poison = false,
+                   .why = make_failure(errc::cancelled,
+                                       "closure " + std::to_string(c->id.seq) + " was cancelled")});
     return;
   }
   auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
@@ -207,15 +225,17 @@ void coordinator_state::lost_flight(const flight& what, bool was_running, const 
     return;
   }
   ++shared_->retried;
-  queue()->put_back(c, was_running ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
-                    lost);
+  queue()->put_back(
+    c, was_running ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
+    lost);
 }
 
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
   servers_.erase(index);
   trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
   bool held = std::any_of(variables_.begin(), variables_.end(), [&](const auto& v) {
-    return std::any_of(v.second.shards.begin(), v.second.shards.end(), [&](auto& s) { return s.server == index; });
+    return std::any_of(v.second.shards.begin(), v.second.shards.end(),
+                       [&](auto& s) { return s.server == index; });
   });
   if (held)
     servers_lost_.insert(index);
@@ -225,11 +245,13 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
 void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
   const auto& w = core_.workers().at(index);
   tell(self_, membership_,
-       fence_member{.task = {.job = job_kind::worker, .index = index}, .inc = w.inc, .reason = reason});
+       fence_member{
+         .task = {.job = job_kind::worker, .index = index}, .inc = w.inc, .reason = reason});
 }
 
 void coordinator_state::on_lanes(lanes_seen& msg) {
-  if (auto at = links_.find(msg.task.index); at != links_.end() && core_.is_up(msg.task.index, msg.inc))
+  if (auto at = links_.find(msg.task.index);
+      at != links_.end() && core_.is_up(msg.task.index, msg.inc))
     at->second.lanes = std::move(msg.lanes);
   else
     return;
@@ -247,7 +269,8 @@ bool coordinator_state::is_stuck(std::uint32_t index) const {
   for (const auto& lane : links_.at(index).lanes)
     for (const auto& f : core_.workers().at(index).flights)
       if (f.what->id == lane.closure
-          && lane.silent_ms >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
+          && lane.silent_ms
+               >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
         return true;
   return false;
 }
@@ -256,10 +279,12 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
   auto promise = self_->make_response_promise<variable_answer>();
   auto plan = [&]() -> result<variable_spec> {
     if (!core_.is_up(msg.header.from.index, msg.header.sender))
-      return make_failure(errc::fenced, "create variable: the worker is not in the cluster any more");
+      return make_failure(errc::fenced,
+                          "create variable: the worker is not in the cluster any more");
     std::lock_guard lock{shared_->plan_mutex};
     if (!shared_->plan_variable)
-      return make_failure(errc::wrong_state, "create variable '" + msg.wanted.name + "': no strategy is there");
+      return make_failure(errc::wrong_state,
+                          "create variable '" + msg.wanted.name + "': no strategy is there");
     return shared_->plan_variable(msg.wanted);
   }();
   if (!plan) {
@@ -267,14 +292,17 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
     return promise;
   }
   create_shards_on_servers({*plan}, [promise, spec = *plan](const failure& why) mutable {
-    promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec} : variable_answer{.why = why});
+    promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec}
+                                           : variable_answer{.why = why});
   });
   return promise;
 }
 
-// --- program calls ----------------------------------------------------------------------------------------------
+// --- program calls
+// ----------------------------------------------------------------------------------------------
 
-void coordinator_state::create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done) {
+void coordinator_state::create_variables(std::vector<variable_spec> specs,
+                                         std::shared_ptr<promise_slot<bool>> done) {
   create_shards_on_servers(std::move(specs), [done](const failure& why) {
     if (why.code == errc::none)
       done->set(true);
@@ -312,7 +340,8 @@ void coordinator_state::create_shards_on_servers(std::vector<variable_spec> spec
   for (auto& [index, list] : by_server) {
     auto& s = servers_.at(index);
     ask(
-      self_, s.handle, request_timeout(), create_shards{.header = header_for(s.who.inc), .variables = std::move(list)},
+      self_, s.handle, request_timeout(),
+      create_shards{.header = header_for(s.who.inc), .variables = std::move(list)},
       [finish](done_answer& answer) { finish(answer.why); },
       [finish, index = index](const std::string& why) { finish(answer_failure(why, index)); });
   }
@@ -331,20 +360,23 @@ void coordinator_state::drop_variable(variable_id id) {
   variables_.erase(id);
   for (auto& [index, s] : servers_)
     ask(
-      self_, s.handle, request_timeout(), drop_shards{.header = header_for(s.who.inc), .variables = {id}},
-      [](done_answer&) {}, [](const std::string&) {});
+      self_, s.handle, request_timeout(),
+      drop_shards{.header = header_for(s.who.inc), .variables = {id}}, [](done_answer&) {},
+      [](const std::string&) {});
 }
 
 void coordinator_state::make_resource(resource_order order) {
   resources_[order.id] = order;
   for (auto& [index, link] : links_)
-    tell(self_, link.handle, make_resources{.header = header_for(core_.workers().at(index).inc), .orders = {order}});
+    tell(self_, link.handle,
+         make_resources{.header = header_for(core_.workers().at(index).inc), .orders = {order}});
 }
 
 void coordinator_state::drop_resource(resource_id id) {
   resources_.erase(id);
   for (auto& [index, link] : links_)
-    tell(self_, link.handle, drop_resources{.header = header_for(core_.workers().at(index).inc), .ids = {id}});
+    tell(self_, link.handle,
+         drop_resources{.header = header_for(core_.workers().at(index).inc), .ids = {id}});
 }
 
 void coordinator_state::statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done) {
@@ -370,17 +402,20 @@ void coordinator_state::statistics(std::shared_ptr<promise_slot<std::vector<serv
       [done, index = index](const std::string& why) { done->set(answer_failure(why, index)); });
 }
 
-void coordinator_state::worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done) {
+void coordinator_state::worker_lines(
+  std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done) {
   std::vector<worker_report_line> out;
   for (const auto& [index, w] : core_.workers()) {
-    worker_report_line line{.worker = index, .inc = w.inc, .in_flight = w.flights.size(), .lanes = links_[index].lanes};
+    worker_report_line line{
+      .worker = index, .inc = w.inc, .in_flight = w.flights.size(), .lanes = links_[index].lanes};
     line.stuck = w.stuck;
     out.push_back(std::move(line));
   }
   done->set(std::move(out));
 }
 
-void coordinator_state::server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done) {
+void coordinator_state::server_members(
+  std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done) {
   std::map<std::uint32_t, member> out;
   for (const auto& [index, s] : servers_)
     out[index] = s.who;
@@ -396,10 +431,10 @@ void coordinator_state::end_cluster_now() {
 }
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,
-                                    std::shared_ptr<coordinator_shared> shared, membership_actor membership,
-                                    coordinator_options options) {
-  return spawn_state<coordinator_state>(system, std::cref(env), std::move(shared), std::move(membership),
-                                        std::move(options));
+                                    std::shared_ptr<coordinator_shared> shared,
+                                    membership_actor membership, coordinator_options options) {
+  return spawn_state<coordinator_state>(system, std::cref(env), std::move(shared),
+                                        std::move(membership), std::move(options));
 }
 
 } // namespace troupe

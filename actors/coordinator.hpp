@@ -21,15 +21,15 @@
 namespace troupe {
 
 struct coordinator_options {
-  std::uint32_t servers = 1;           ///< tasks ps:0 .. ps:N-1 that must be there
-  std::uint32_t lanes = 1;             ///< compute lanes of a worker
-  std::string data_address{};          ///< of the blobs; empty within one process
-  std::uint64_t request_ms = 5'000;    ///< any request to a server
+  std::uint32_t servers = 1;        ///< tasks ps:0 .. ps:N-1 that must be there
+  std::uint32_t lanes = 1;          ///< compute lanes of a worker
+  std::string data_address{};       ///< of the blobs; empty within one process
+  std::uint64_t request_ms = 5'000; ///< any request to a server
   std::uint64_t quiesce_ms_max = 30'000;
   std::uint64_t cancel_grace_ms = 10'000;
-  std::uint64_t settle_every = 256;    ///< ends between two settle lists
-  std::uint64_t settle_ms = 50;        ///< the latest that ends wait for a settle list
-  std::uint64_t recall_ms = 2;         ///< a waiting closure may be asked back after that
+  std::uint64_t settle_every = 256; ///< ends between two settle lists
+  std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
+  std::uint64_t recall_ms = 2;      ///< a waiting closure may be asked back after that
   std::uint32_t max_strikes = 5;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
@@ -37,19 +37,22 @@ struct coordinator_options {
   failure_classifier::options faults{};
 };
 
-/// What the coordinator actor shares with the program's threads. Made by the runtime, outlives the actor.
+/// What the coordinator actor shares with the program's threads. Made by the runtime, outlives the
+/// actor.
 struct coordinator_shared {
-  explicit coordinator_shared(const environment& e) : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
+  explicit coordinator_shared(const environment& e)
+    : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
   const environment& env;
   completion_board board;
-  /// Set once a term is granted by all servers and a worker is there; the queue exists from then on.
+  /// Set once a term is granted by all servers and a worker is there; the queue exists from then
+  /// on.
   std::shared_ptr<promise_slot<term_no>> started;
   std::unique_ptr<closure_queue> queue{};
   std::shared_ptr<blob_table> blobs{std::make_shared<blob_table>()};
-  /// Gives a variable that a step asks for its id and shards, or finds the one of that name. Set by the strategy; must not
-  /// wait. Null: steps can't make variables.
+  /// Gives a variable that a step asks for its id and shards, or finds the one of that name. Set by
+  /// the strategy; must not wait. Null: steps can't make variables.
   std::function<result<variable_spec>(const variable_spec& wanted)> plan_variable{};
-  std::mutex plan_mutex{}; ///< of `plan_variable` itself
+  std::mutex plan_mutex{};               ///< of `plan_variable` itself
   std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
   std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };
@@ -78,19 +81,22 @@ public:
   virtual void run(coordinator_state& state) = 0;
 };
 
-/// Dispatches closures to workers and follows them to their end. Decisions are in `dispatch_core`, `closure_queue` and
-/// `failure_classifier`; this is the shell that turns messages into calls on them.
+/// Dispatches closures to workers and follows them to their end. Decisions are in `dispatch_core`,
+/// `closure_queue` and `failure_classifier`; this is the shell that turns messages into calls on
+/// them.
 class coordinator_state {
 public:
   using interface = coordinator_actor;
   static constexpr const char* name = "troupe.coordinator";
 
-  coordinator_state(interface::pointer self, const environment& env, std::shared_ptr<coordinator_shared> shared,
-                    membership_actor membership, coordinator_options options);
+  coordinator_state(interface::pointer self, const environment& env,
+                    std::shared_ptr<coordinator_shared> shared, membership_actor membership,
+                    coordinator_options options);
   ~coordinator_state();
   interface::behavior_type make_behavior();
 
-  // -- what program calls do; each answers through its promise, within `request_ms` where servers are asked --
+  // -- what program calls do; each answers through its promise, within `request_ms` where servers
+  // are asked --
 
   /// Makes the variables on their servers, then tells the workers.
   void create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done);
@@ -98,7 +104,8 @@ public:
   /// Has every worker, also one that joins later, build the resource.
   void make_resource(resource_order order);
   void drop_resource(resource_id id);
-  /// Quiesces, takes a cut on all servers, goes on. The running closures that didn't end in time are named.
+  /// Quiesces, takes a cut on all servers, goes on. The running closures that didn't end in time
+  /// are named.
   void take_cut(std::shared_ptr<promise_slot<cut_id>> done);
   void drop_cut(cut_id cut);
   void statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done);
@@ -109,7 +116,12 @@ public:
   void server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done);
 
 private:
-  enum timer : std::uint8_t { settle_timer = 1, quiesce_timer = 2, recall_timer = 3, work_timer = 4 };
+  enum timer : std::uint8_t {
+    settle_timer = 1,
+    quiesce_timer = 2,
+    recall_timer = 3,
+    work_timer = 4
+  };
 
   struct server {
     member who{};
@@ -122,7 +134,8 @@ private:
     bool local = false;
     std::vector<lane_status> lanes{};
   };
-  /// An end that the user may hear of only when no server can apply anything of the closure any more (INV-X2).
+  /// An end that the user may hear of only when no server can apply anything of the closure any
+  /// more (INV-X2).
   struct unconfirmed {
     closure_ptr what{};
     std::uint64_t list_no = 0;
@@ -141,7 +154,8 @@ private:
   void on_cancel();
   void on_tick(tick& msg);
 
-  void create_shards_on_servers(std::vector<variable_spec> specs, std::function<void(const failure&)> done);
+  void create_shards_on_servers(std::vector<variable_spec> specs,
+                                std::function<void(const failure&)> done);
   void announce(const std::vector<variable_spec>& specs);
   void worker_joined(const member_joined& msg);
   void server_joined(const member_joined& msg);
@@ -156,7 +170,8 @@ private:
   void send_to(std::uint32_t index, std::vector<closure_ptr> batch);
   closure_order order_of(const closure& what, bool local);
   void end_attempt(std::uint32_t index, attempt_ended& end, std::vector<closure_end>& ends);
-  void fail_attempt(std::uint32_t index, const flight& what, failure why, std::vector<closure_end>& ends);
+  void fail_attempt(std::uint32_t index, const flight& what, failure why,
+                    std::vector<closure_end>& ends);
   std::optional<payload> result_of(attempt_ended& end, failure& why);
   void lost_flight(const flight& what, bool was_running, const task_id& lost);
   void confirm_later(unconfirmed end);
@@ -170,7 +185,9 @@ private:
 
   message_header header_for(const incarnation& receiver);
   const server* server_of(const failure& why) const;
-  std::chrono::milliseconds request_timeout() const { return std::chrono::milliseconds{options_.request_ms}; }
+  std::chrono::milliseconds request_timeout() const {
+    return std::chrono::milliseconds{options_.request_ms};
+  }
   closure_queue* queue() { return shared_->queue.get(); }
 
   interface::pointer self_;
@@ -209,7 +226,7 @@ private:
 };
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,
-                                    std::shared_ptr<coordinator_shared> shared, membership_actor membership,
-                                    coordinator_options options);
+                                    std::shared_ptr<coordinator_shared> shared,
+                                    membership_actor membership, coordinator_options options);
 
 } // namespace troupe

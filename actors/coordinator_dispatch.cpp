@@ -1,4 +1,5 @@
-// The coordinator's way of a closure: out to a worker, its end, what the servers must hear of it, cuts.
+// The coordinator's way of a closure: out to a worker, its end, what the servers must hear of it,
+// cuts.
 #include <algorithm>
 
 #include <troupe/actors/coordinator.hpp>
@@ -10,20 +11,23 @@ namespace {
 constexpr std::size_t batch_bytes_max = message_bytes_max - 8 * 1024;
 } // namespace
 
-// --- out --------------------------------------------------------------------------------------------------------
+// --- out
+// --------------------------------------------------------------------------------------------------------
 
 void coordinator_state::dispatch() {
   if (!queue() || quiescing_ || ending_)
     return;
   bool more = true;
-  while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one fills everybody
+  while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one
+                 // fills everybody
     more = false;
     for (auto index : core_.by_load()) {
       auto room = core_.room(index, last_function_, times_);
       if (room == 0)
         continue;
       auto queued = queue()->levels().queued;
-      auto share = std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
+      auto share =
+        std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
       auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
       if (batch.empty())
         continue;
@@ -63,12 +67,14 @@ closure_order coordinator_state::order_of(const closure& c, bool local) {
                       .deadline_ms = static_cast<std::uint64_t>(to_ms(c.options.deadline))};
   payload bound;
   const payload* arguments = c.arguments.get();
-  if (!c.inputs.empty()) { // remote values that have arrived stand behind the closure's own arguments, one by one
+  if (!c.inputs.empty()) { // remote values that have arrived stand behind the closure's own
+                           // arguments, one by one
     bound = bind_inputs(c);
     arguments = &bound;
   }
   if (local) {
-    order.handed.value = c.inputs.empty() ? c.arguments : std::make_shared<const payload>(std::move(bound));
+    order.handed.value =
+      c.inputs.empty() ? c.arguments : std::make_shared<const payload>(std::move(bound));
     return order;
   }
   auto flat = flatten(*arguments);
@@ -79,7 +85,8 @@ closure_order coordinator_state::order_of(const closure& c, bool local) {
   order.blob_bytes = flat.size();
   blob_key key{.closure = c.id, .attempt = {}, .role = blob_role::argument};
   if (auto ok = shared_->blobs->put(key, std::move(flat)); !ok)
-    trace(env_, "coordinator.blob_refused", {{"closure", c.id.seq}, {"why", ok.error().text}}); // the worker will say so
+    trace(env_, "coordinator.blob_refused",
+          {{"closure", c.id.seq}, {"why", ok.error().text}}); // the worker will say so
   return order;
 }
 
@@ -94,7 +101,8 @@ void coordinator_state::send_recall(const dispatch_core::recall& plan) {
   core_.recall_sent(plan.worker, plan.count);
   mark(env_, "coordinator.recalled");
   tell(self_, links_.at(plan.worker).handle,
-       recall_closures{.header = header_for(core_.workers().at(plan.worker).inc), .count = plan.count});
+       recall_closures{.header = header_for(core_.workers().at(plan.worker).inc),
+                       .count = plan.count});
 }
 
 void coordinator_state::maybe_recall() {
@@ -108,16 +116,18 @@ void coordinator_state::maybe_recall() {
   }
   if (!recall_timer_set_) {
     recall_timer_set_ = true;
-    tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.recall_ms * 5},
-               tick{.what = recall_timer});
+    tell_after(self_, self_handle<coordinator_actor>(self_),
+               std::chrono::milliseconds{options_.recall_ms * 5}, tick{.what = recall_timer});
   }
 }
 
-// --- back -------------------------------------------------------------------------------------------------------
+// --- back
+// -------------------------------------------------------------------------------------------------------
 
 void coordinator_state::on_report(worker_report& msg) {
   auto index = msg.header.from.index;
-  if (msg.header.from.job != job_kind::worker || !core_.is_up(index, msg.header.sender) || !queue()) {
+  if (msg.header.from.job != job_kind::worker || !core_.is_up(index, msg.header.sender)
+      || !queue()) {
     mark(env_, "coordinator.stale_sender_refused");
     return;
   }
@@ -131,15 +141,18 @@ void coordinator_state::on_report(worker_report& msg) {
   queue()->mark_ended(ends);
   shared_->board.publish();
   for (auto& made : msg.resources)
-    if (made.why.code != errc::none)
-      trace(env_, "coordinator.resource_failed", {{"worker", index}, {"resource", made.id}, {"why", made.why.text}});
+    if (made.why.code != errc::none) {
+      trace(env_, "coordinator.resource_failed",
+            {{"worker", index}, {"resource", made.id}, {"why", made.why.text}});
+      queue()->note_error(made.why);
+    }
   ends_since_list_ += msg.ended.size();
   if (ends_since_list_ >= options_.settle_every)
     send_settle_list();
   else if (ends_since_list_ > 0 && !settle_timer_set_) {
     settle_timer_set_ = true;
-    tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.settle_ms},
-               tick{.what = settle_timer});
+    tell_after(self_, self_handle<coordinator_actor>(self_),
+               std::chrono::milliseconds{options_.settle_ms}, tick{.what = settle_timer});
   }
   if (given_up && !links_.at(index).local)
     give_up_worker(index, "a step hung past its limit");
@@ -147,7 +160,8 @@ void coordinator_state::on_report(worker_report& msg) {
   dispatch();
 }
 
-void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end, std::vector<closure_end>& ends) {
+void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
+                                    std::vector<closure_end>& ends) {
   if (end.outcome == attempt_outcome::recalled)
     core_.recall_answered(index, 1);
   if (end.id.seq == 0) // "nothing left to give back"
@@ -164,7 +178,8 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end, std
         return fail_attempt(index, *flew, std::move(why), ends);
       times_.add(c->function, end.run_ns);
       shared_->blobs->drop(c->id);
-      ends.push_back({.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
+      ends.push_back(
+        {.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
       return;
     }
     case attempt_outcome::failed: return fail_attempt(index, *flew, std::move(end.why), ends);
@@ -182,9 +197,11 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
     return payload{};
   std::shared_ptr<const std::string> blob;
   if (end.blob_bytes != 0) {
-    blob = shared_->blobs->get({.closure = end.id, .attempt = end.attempt, .role = blob_role::result});
+    blob =
+      shared_->blobs->get({.closure = end.id, .attempt = end.attempt, .role = blob_role::result});
     if (!blob) {
-      why = make_failure(errc::unavailable, "the result of closure " + std::to_string(end.id.seq) + " did not arrive");
+      why = make_failure(errc::unavailable,
+                         "the result of closure " + std::to_string(end.id.seq) + " did not arrive");
       return {};
     }
   }
@@ -198,9 +215,13 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
 void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, failure why,
                                      std::vector<closure_end>& ends) {
   task_id worker{.job = job_kind::worker, .index = index};
-  bool server_lost = why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
+  bool server_lost =
+    why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
   trace(env_, "coordinator.attempt_failed",
-        {{"closure", flew.what->id.seq}, {"worker", index}, {"code", to_string(why.code)}, {"why", why.text}});
+        {{"closure", flew.what->id.seq},
+         {"worker", index},
+         {"code", to_string(why.code)},
+         {"why", why.text}});
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
     case verdict::put_back:
       ++shared_->retried;
@@ -210,11 +231,15 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
-      ends.push_back({.which = flew.what, .status = remote_status::cancelled, .value = {}, .why = std::move(why)});
+      ends.push_back({.which = flew.what,
+                      .status = remote_status::cancelled,
+                      .value = {},
+                      .why = std::move(why)});
       return;
     case verdict::fatal:
       shared_->blobs->drop(flew.what->id);
-      ends.push_back({.which = flew.what, .status = remote_status::failed, .value = {}, .why = std::move(why)});
+      ends.push_back(
+        {.which = flew.what, .status = remote_status::failed, .value = {}, .why = std::move(why)});
       return;
   }
 }
@@ -226,7 +251,8 @@ void coordinator_state::on_cancel() {
   for (const auto& [index, w] : core_.workers()) {
     if (w.flights.empty())
       continue;
-    cancel_closures msg{.header = header_for(w.inc), .ids = {}, .grace_ms = options_.cancel_grace_ms};
+    cancel_closures msg{
+      .header = header_for(w.inc), .ids = {}, .grace_ms = options_.cancel_grace_ms};
     for (const auto& f : w.flights)
       msg.ids.push_back(f.what->id);
     tell(self_, links_.at(index).handle, std::move(msg));
@@ -234,7 +260,8 @@ void coordinator_state::on_cancel() {
   check_quiet();
 }
 
-// --- settling ---------------------------------------------------------------------------------------------------
+// --- settling
+// ---------------------------------------------------------------------------------------------------
 
 void coordinator_state::confirm_later(unconfirmed end) {
   unconfirmed_.push_back(std::move(end));
@@ -252,7 +279,9 @@ void coordinator_state::send_settle_list() {
       u.list_no = list_no_;
   for (auto& [index, s] : servers_)
     tell(self_, s.handle,
-         settle_closures{.header = header_for(s.who.inc), .list_no = list_no_, .highest = list.highest,
+         settle_closures{.header = header_for(s.who.inc),
+                         .list_no = list_no_,
+                         .highest = list.highest,
                          .unsettled = list.open});
   confirm_settled();
 }
@@ -288,7 +317,8 @@ void coordinator_state::confirm_settled() {
   check_quiet();
 }
 
-// --- cuts -------------------------------------------------------------------------------------------------------
+// --- cuts
+// -------------------------------------------------------------------------------------------------------
 
 void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   if (cut_done_)
@@ -298,18 +328,21 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   cut_done_ = std::move(done);
   quiescing_ = true;
   cut_asked_ = false;
-  tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{options_.quiesce_ms_max},
+  tell_after(self_, self_handle<coordinator_actor>(self_),
+             std::chrono::milliseconds{options_.quiesce_ms_max},
              tick{.what = quiesce_timer, .number = ++quiesce_no_});
   for (const auto& [index, w] : core_.workers())
     if (w.flights.size() > w.lanes) {
       auto count = static_cast<std::uint32_t>(w.flights.size() - w.lanes);
       core_.recall_sent(index, count);
-      tell(self_, links_.at(index).handle, recall_closures{.header = header_for(w.inc), .count = count});
+      tell(self_, links_.at(index).handle,
+           recall_closures{.header = header_for(w.inc), .count = count});
     }
   check_quiet();
 }
 
-/// Called whenever something ended: goes on with a cut once nothing runs, and notices the end of a cancel.
+/// Called whenever something ended: goes on with a cut once nothing runs, and notices the end of a
+/// cancel.
 void coordinator_state::check_quiet() {
   if (!queue())
     return;
@@ -333,7 +366,8 @@ void coordinator_state::check_quiet() {
   };
   for (auto& [index, s] : servers_)
     ask(
-      self_, s.handle, request_timeout(), troupe::take_cut{.header = header_for(s.who.inc), .cut = cut},
+      self_, s.handle, request_timeout(),
+      troupe::take_cut{.header = header_for(s.who.inc), .cut = cut},
       [left, finish](done_answer& answer) {
         if (answer.why.code != errc::none)
           finish(answer.why);
@@ -341,15 +375,17 @@ void coordinator_state::check_quiet() {
           finish({});
       },
       [finish, index = index](const std::string& why) {
-        finish(make_failure(errc::unavailable, "save: ps:" + std::to_string(index) + " does not answer: " + why));
+        finish(make_failure(errc::unavailable,
+                            "save: ps:" + std::to_string(index) + " does not answer: " + why));
       });
 }
 
 void coordinator_state::drop_cut(cut_id cut) {
   for (auto& [index, s] : servers_)
     ask(
-      self_, s.handle, request_timeout(), troupe::drop_cut{.header = header_for(s.who.inc), .cut = cut},
-      [](done_answer&) {}, [](const std::string&) {});
+      self_, s.handle, request_timeout(),
+      troupe::drop_cut{.header = header_for(s.who.inc), .cut = cut}, [](done_answer&) {},
+      [](const std::string&) {});
 }
 
 void coordinator_state::on_tick(tick& msg) {
@@ -368,10 +404,12 @@ void coordinator_state::on_tick(tick& msg) {
         std::string who;
         for (const auto& [index, w] : core_.workers())
           for (const auto& f : w.flights)
-            who += (who.empty() ? "" : ", ") + std::to_string(f.what->id.seq) + " on worker:" + std::to_string(index);
+            who += (who.empty() ? "" : ", ") + std::to_string(f.what->id.seq)
+                   + " on worker:" + std::to_string(index);
         quiescing_ = false;
         std::exchange(cut_done_, {})
-          ->set(make_failure(errc::deadline, "save: still running after " + std::to_string(options_.quiesce_ms_max)
+          ->set(make_failure(errc::deadline, "save: still running after "
+                                               + std::to_string(options_.quiesce_ms_max)
                                                + " ms: closures " + who));
         dispatch();
       }

@@ -19,8 +19,13 @@ result<std::unique_ptr<data_session>> data_session::open(const environment& env,
 
 result<void> data_session::greet(const environment& env, const data_peer& peer,
                                  time_point deadline) {
-  hello_meta hello{data_protocol_version, peer.cluster, peer.self.task, peer.self.inc,
-                   peer.receiver,         peer.term, {}};
+  hello_meta hello{data_protocol_version,
+                   peer.cluster,
+                   peer.self.task,
+                   peer.self.inc,
+                   peer.receiver,
+                   peer.term,
+                   {}};
   hello.token = hello_code(hello, peer.token);
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(data_kind::hello);

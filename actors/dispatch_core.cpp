@@ -26,7 +26,8 @@ bool dispatch_core::is_up(std::uint32_t index, const incarnation& inc) const {
   return at != workers_.end() && at->second.inc == inc;
 }
 
-std::size_t dispatch_core::room(std::uint32_t index, function_index function, const function_times& times) const {
+std::size_t dispatch_core::room(std::uint32_t index, function_index function,
+                                const function_times& times) const {
   const auto& w = workers_.at(index);
   auto limit = w.lanes + prefetch_credits(times.median_ns(function));
   return w.flights.size() >= limit || w.recalls > 0 || w.stuck ? 0 : limit - w.flights.size();
@@ -52,8 +53,9 @@ std::optional<flight> dispatch_core::ended(std::uint32_t index, closure_id id, a
   if (at == workers_.end())
     return {};
   auto& flights = at->second.flights;
-  auto found = std::find_if(flights.begin(), flights.end(),
-                            [&](const flight& f) { return f.what->id == id && f.attempt == attempt; });
+  auto found = std::find_if(flights.begin(), flights.end(), [&](const flight& f) {
+    return f.what->id == id && f.attempt == attempt;
+  });
   if (found == flights.end())
     return {};
   auto out = std::move(*found);
@@ -62,7 +64,8 @@ std::optional<flight> dispatch_core::ended(std::uint32_t index, closure_id id, a
   return out;
 }
 
-std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now, duration min_wait) const {
+std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now,
+                                                                duration min_wait) const {
   bool idle = false;
   const worker* fullest = nullptr;
   std::uint32_t at = 0;
@@ -81,12 +84,14 @@ std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now, 
   return recall{.worker = at, .count = static_cast<std::uint32_t>((waiting + 1) / 2)};
 }
 
-std::optional<dispatch_core::recall> dispatch_core::plan_recall_for(std::uint32_t index, std::optional<int> top) const {
+std::optional<dispatch_core::recall> dispatch_core::plan_recall_for(std::uint32_t index,
+                                                                    std::optional<int> top) const {
   const auto& w = workers_.at(index);
   if (w.recalls > 0 || w.flights.size() <= w.lanes)
     return {};
-  bool lower = top && std::any_of(w.flights.begin() + w.lanes, w.flights.end(),
-                                  [&](const flight& f) { return f.what->options.priority < *top; });
+  bool lower = top
+               && std::any_of(w.flights.begin() + w.lanes, w.flights.end(),
+                              [&](const flight& f) { return f.what->options.priority < *top; });
   if (!lower && !w.stuck)
     return {};
   return recall{.worker = index, .count = static_cast<std::uint32_t>(w.flights.size() - w.lanes)};

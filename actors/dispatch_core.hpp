@@ -18,8 +18,9 @@ struct flight {
   time_point sent{};
 };
 
-/// Who has what: the coordinator's decisions about workers, without CAF, clocks or the queue. One thread.
-/// A worker runs its flights in the order sent, one a lane, so its oldest `lanes` flights are the running ones.
+/// Who has what: the coordinator's decisions about workers, without CAF, clocks or the queue. One
+/// thread. A worker runs its flights in the order sent, one a lane, so its oldest `lanes` flights
+/// are the running ones.
 class dispatch_core {
 public:
   struct worker {
@@ -44,18 +45,19 @@ public:
   /// Workers in the order in which they should be offered work: fewest flights first.
   std::vector<std::uint32_t> by_load() const;
   void sent(std::uint32_t index, flight what);
-  /// The flight that ended, removed; none when that attempt is not there (a late or doubled report).
+  /// The flight that ended, removed; none when that attempt is not there (a late or doubled
+  /// report).
   std::optional<flight> ended(std::uint32_t index, closure_id id, attempt_no attempt);
 
   struct recall {
     std::uint32_t worker = 0;
     std::uint32_t count = 0;
   };
-  /// What to ask back so that idle workers get work: half of the waiting flights of the fullest worker, once its oldest
-  /// waiting flight has waited `min_wait`. None while every worker is busy.
+  /// What to ask back so that idle workers get work: half of the waiting flights of the fullest
+  /// worker, once its oldest waiting flight has waited `min_wait`. None while every worker is busy.
   std::optional<recall> plan_recall(time_point now, duration min_wait) const;
-  /// What to ask back from a worker whose waiting flights are of a lower priority than `top`, which waits in the queue,
-  /// or whose lanes are stuck: all that wait there.
+  /// What to ask back from a worker whose waiting flights are of a lower priority than `top`, which
+  /// waits in the queue, or whose lanes are stuck: all that wait there.
   std::optional<recall> plan_recall_for(std::uint32_t index, std::optional<int> top) const;
   void set_stuck(std::uint32_t index, bool stuck) { workers_.at(index).stuck = stuck; }
   void recall_sent(std::uint32_t index, std::uint32_t count);

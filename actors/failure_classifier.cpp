@@ -6,7 +6,8 @@ namespace {
 
 bool is_fault_of_the_way(errc code) {
   return code == errc::unavailable || code == errc::aborted || code == errc::connection_lost
-         || code == errc::connect_failed || code == errc::try_again || code == errc::wrong_shard_view;
+         || code == errc::connect_failed || code == errc::try_again
+         || code == errc::wrong_shard_view;
 }
 
 } // namespace
@@ -18,8 +19,8 @@ bool failure_classifier::under(std::deque<time_point>& seen, std::uint32_t max, 
   return seen.size() < max;
 }
 
-verdict failure_classifier::classify(const failure& why, const task_id& worker, bool batch_cancelled, bool server_lost,
-                                     time_point now) {
+verdict failure_classifier::classify(const failure& why, const task_id& worker,
+                                     bool batch_cancelled, bool server_lost, time_point now) {
   const auto& from = why.where.task;
   if (why.code == errc::cancelled && batch_cancelled)
     return verdict::cancelled;
@@ -28,18 +29,21 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker, 
       return verdict::cancelled;
     if (server_lost)
       return verdict::fatal;
-    return under(server_faults_[from], options_.server_faults_max, now) ? verdict::put_back : verdict::fatal;
+    return under(server_faults_[from], options_.server_faults_max, now) ? verdict::put_back
+                                                                        : verdict::fatal;
   }
   if (why.code == errc::deadline)
-    return under(deadline_faults_, options_.deadline_faults_max, now) ? verdict::put_back : verdict::fatal;
+    return under(deadline_faults_, options_.deadline_faults_max, now) ? verdict::put_back
+                                                                      : verdict::fatal;
   if (why.code == errc::cancelled && from != worker)
     return verdict::put_back;
   bool from_worker = from == worker;
   if (from_worker && !batch_cancelled
       && (is_fault_of_the_way(why.code) || why.code == errc::fenced || why.code == errc::cancelled))
     return verdict::worker_lost;
-  return batch_cancelled && (why.code == errc::cancelled || why.code == errc::fenced) ? verdict::cancelled
-                                                                                      : verdict::fatal;
+  return batch_cancelled && (why.code == errc::cancelled || why.code == errc::fenced)
+           ? verdict::cancelled
+           : verdict::fatal;
 }
 
 } // namespace troupe

@@ -9,16 +9,17 @@
 
 namespace troupe {
 
-/// What becomes of a closure whose attempt failed (section 1.F of the specification; first match wins), by the typed
-/// origin of the failure and not by its text.
+/// What becomes of a closure whose attempt failed (section 1.F of the specification; first match
+/// wins), by the typed origin of the failure and not by its text.
 enum class verdict : std::uint8_t {
-  put_back = 0, ///< rows 1 to 3: a fault of the way there; try again
+  put_back = 0,    ///< rows 1 to 3: a fault of the way there; try again
   worker_lost = 1, ///< row 4: the worker is not usable; put back, and wait for it to return
-  cancelled = 2, ///< the batch was being cancelled
-  fatal = 3,     ///< row 5: the batch error
+  cancelled = 2,   ///< the batch was being cancelled
+  fatal = 3,       ///< row 5: the batch error
 };
 
-/// Counts transient failures in a sliding window, so that a long run is not ended by the sum of its hiccups. One thread.
+/// Counts transient failures in a sliding window, so that a long run is not ended by the sum of its
+/// hiccups. One thread.
 class failure_classifier {
 public:
   struct options {
@@ -31,7 +32,8 @@ public:
   explicit failure_classifier(options opts) : options_{opts} {}
 
   /// `worker`: who reported. `server_lost`: the server named as origin is known to be gone.
-  verdict classify(const failure& why, const task_id& worker, bool batch_cancelled, bool server_lost, time_point now);
+  verdict classify(const failure& why, const task_id& worker, bool batch_cancelled,
+                   bool server_lost, time_point now);
 
 private:
   bool under(std::deque<time_point>& seen, std::uint32_t max, time_point now);

@@ -14,7 +14,9 @@ void function_times::add(function_index function, std::uint64_t run_ns) {
   r.runs[r.next] = run_ns;
   r.next = (r.next + 1) % window;
   r.count = std::min(r.count + 1, window);
-  if (r.count > 8 && r.next % 8 != 0) // sorting 32 numbers for every microsecond closure would cost more than it
+  if (r.count > 8
+      && r.next % 8
+           != 0) // sorting 32 numbers for every microsecond closure would cost more than it
     return;
   auto sorted = r.runs;
   auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(r.count / 2);

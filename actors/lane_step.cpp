@@ -1,5 +1,5 @@
-#include <cstdlib>
 #include <cxxabi.h>
+#include <cstdlib>
 #include <string_view>
 
 #include <troupe/actors/detail/lane_step.hpp>
@@ -13,7 +13,8 @@ std::string current_exception_name() {
   if (!type)
     return "an exception that is not C++'s";
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free};
+  std::unique_ptr<char, void (*)(void*)> text{
+    abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free};
   return text ? text.get() : type->name();
 }
 
@@ -26,7 +27,8 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
   } catch (const error& e) {
     return e.details();
   } catch (const std::exception& e) {
-    trace(env, "worker.step_threw", {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});
+    trace(env, "worker.step_threw",
+          {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});
     return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
   } catch (...) {
     auto type = current_exception_name();

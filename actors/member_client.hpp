@@ -43,8 +43,8 @@ struct member_options {
   std::shared_ptr<promise_slot<incarnation>> admitted{};
 };
 
-/// A member's side of the membership: dials, says hello, beats, rejoins with a new nonce after a fence, and ends with its
-/// cluster. Part of a worker's or server's state; runs on its actor.
+/// A member's side of the membership: dials, says hello, beats, rejoins with a new nonce after a
+/// fence, and ends with its cluster. Part of a worker's or server's state; runs on its actor.
 template <class Interface>
 class member_client {
 public:
@@ -57,14 +57,16 @@ public:
   };
   enum timer : std::uint8_t { beat_timer = 200, dial_timer = 201, end_timer = 202 };
 
-  member_client(typename Interface::pointer self, const environment& env, member_options options, events on)
+  member_client(typename Interface::pointer self, const environment& env, member_options options,
+                events on)
     : self_{self}, env_{env}, options_{std::move(options)}, on_{std::move(on)} {}
 
   ~member_client() {
     if (options_.ended)
       options_.ended->set(true);
     if (options_.admitted)
-      options_.admitted->set(make_failure(errc::unavailable, to_string(options_.task) + " ended before it joined"));
+      options_.admitted->set(
+        make_failure(errc::unavailable, to_string(options_.task) + " ended before it joined"));
   }
 
   void start() {
@@ -93,7 +95,8 @@ public:
             .request = static_cast<request_no>(++next_request_)};
   }
 
-  /// False, and counted, for a message that is not for this incarnation or comes from an older term.
+  /// False, and counted, for a message that is not for this incarnation or comes from an older
+  /// term.
   bool accepts(const message_header& h) {
     if (h.receiver == inc_ && is_member() && h.term >= view_.term)
       return true;
@@ -119,7 +122,8 @@ public:
   void on_fenced(const fenced_notice& msg) {
     if (msg.header.receiver != inc_ || !is_member())
       return;
-    trace(env_, "member.fenced", {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
+    trace(env_, "member.fenced",
+          {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
     mark(env_, "member.fenced");
     inc_ = {};
     nonce_ = 0;
@@ -145,9 +149,7 @@ public:
         beat_timer_set_ = false;
         beat();
         return true;
-      case dial_timer:
-        membership_ ? say_hello() : dial();
-        return true;
+      case dial_timer: membership_ ? say_hello() : dial(); return true;
       default: return false;
     }
   }
@@ -175,15 +177,18 @@ public:
   }
 
 private:
-  /// The membership's own messages: its term is that of its process, which is found anew when it changes.
+  /// The membership's own messages: its term is that of its process, which is found anew when it
+  /// changes.
   bool is_for_me(const message_header& h) const { return is_member() && h.receiver == inc_; }
 
   void publish() {
     if (options_.listen_host.empty())
       return dial();
     auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_handle<Interface>(self_));
-    self_->request(options_.network, std::chrono::milliseconds{options_.connect_ms}, caf::publish_atom::value,
-                   options_.listen_port, std::move(handle), std::set<std::string>{}, options_.listen_host, false)
+    self_
+      ->request(options_.network, std::chrono::milliseconds{options_.connect_ms},
+                caf::publish_atom::value, options_.listen_port, std::move(handle),
+                std::set<std::string>{}, options_.listen_host, false)
       .then(
         [this](std::uint16_t port) {
           control_address_ = options_.listen_host + ":" + std::to_string(port);
@@ -199,8 +204,9 @@ private:
   void dial() {
     if (give_up_if_late())
       return;
-    self_->request(options_.network, std::chrono::milliseconds{options_.connect_ms}, caf::connect_atom::value,
-                   options_.coordinator_host, options_.coordinator_port)
+    self_
+      ->request(options_.network, std::chrono::milliseconds{options_.connect_ms},
+                caf::connect_atom::value, options_.coordinator_host, options_.coordinator_port)
       .then(
         [this](const caf::node_id&, caf::strong_actor_ptr& found, const std::set<std::string>&) {
           if (!found)
@@ -244,7 +250,8 @@ private:
   void on_answer(std::uint64_t nonce, hello_answer& answer) {
     if (nonce != nonce_ || ended_)
       return;
-    if (answer.why.code == errc::fenced) { // admitted once, its welcome lost, and silent since: come as somebody new
+    if (answer.why.code == errc::fenced) { // admitted once, its welcome lost, and silent since:
+                                           // come as somebody new
       nonce_ = 0;
       return later(dial_timer, jitter(options_.retry_ms_max));
     }
@@ -256,7 +263,8 @@ private:
       return;
     inc_ = answer.inc;
     view_ = std::move(answer.current);
-    trace(env_, "member.admitted", {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
+    trace(env_, "member.admitted",
+          {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
     on_.on_admitted(inc_, view_);
     if (options_.admitted)
       options_.admitted->set(inc_);
@@ -266,8 +274,9 @@ private:
   void beat() {
     if (!is_member() || !membership_ || ended_)
       return;
-    tell(self_, membership_,
-         heartbeat{.header = header(), .lanes = on_.lanes ? on_.lanes() : std::vector<lane_status>{}});
+    tell(
+      self_, membership_,
+      heartbeat{.header = header(), .lanes = on_.lanes ? on_.lanes() : std::vector<lane_status>{}});
     if (beat_timer_set_)
       return;
     beat_timer_set_ = true;
@@ -275,11 +284,13 @@ private:
   }
 
   bool give_up_if_late() {
-    if (env_.clock.now() - lost_since_ < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
+    if (env_.clock.now() - lost_since_
+        < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
       return false;
     end(make_failure(errc::unavailable, "no coordinator at " + options_.coordinator_host + ":"
                                           + std::to_string(options_.coordinator_port) + " for "
-                                          + std::to_string(options_.coordinator_lost_ms_max) + " ms"));
+                                          + std::to_string(options_.coordinator_lost_ms_max)
+                                          + " ms"));
     return true;
   }
 
@@ -300,9 +311,12 @@ private:
   }
 
   void later(std::uint8_t what, std::uint64_t ms) {
-    tell_after(self_, self_handle<Interface>(self_), std::chrono::milliseconds{ms}, tick{.what = what});
+    tell_after(self_, self_handle<Interface>(self_), std::chrono::milliseconds{ms},
+               tick{.what = what});
   }
-  std::uint64_t jitter(std::uint64_t ms) { return ms / 2 + env_.random.draw("member.jitter") % (ms / 2 + 1); }
+  std::uint64_t jitter(std::uint64_t ms) {
+    return ms / 2 + env_.random.draw("member.jitter") % (ms / 2 + 1);
+  }
 
   typename Interface::pointer self_;
   const environment& env_;

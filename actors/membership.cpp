@@ -21,8 +21,12 @@ membership_options with_token(membership_actor_options& options) {
 
 } // namespace
 
-membership_state::membership_state(interface::pointer self, const environment& env, membership_actor_options options)
-  : self_{self}, env_{env}, options_{std::move(options)}, core_{with_token(options_), env.clock.now()} {}
+membership_state::membership_state(interface::pointer self, const environment& env,
+                                   membership_actor_options options)
+  : self_{self},
+    env_{env},
+    options_{std::move(options)},
+    core_{with_token(options_), env.clock.now()} {}
 
 membership_state::~membership_state() {
   if (options_.ended)
@@ -35,12 +39,9 @@ auto membership_state::make_behavior() -> interface::behavior_type {
   publish();
   later(check_timer, static_cast<std::uint64_t>(options_.core.tick_ms));
   return {
-    [this](hello& msg) { return on_hello(msg); },
-    [this](heartbeat& msg) { on_heartbeat(msg); },
-    [this](leave& msg) { on_leave(msg); },
-    [this](follow_members&) { on_follow(); },
-    [this](fence_member& msg) { on_fence(msg); },
-    [this](end_cluster& msg) { on_end(msg); },
+    [this](hello& msg) { return on_hello(msg); }, [this](heartbeat& msg) { on_heartbeat(msg); },
+    [this](leave& msg) { on_leave(msg); },        [this](follow_members&) { on_follow(); },
+    [this](fence_member& msg) { on_fence(msg); }, [this](end_cluster& msg) { on_end(msg); },
     [this](tick& msg) { on_tick(msg); },
   };
 }
@@ -48,9 +49,11 @@ auto membership_state::make_behavior() -> interface::behavior_type {
 void membership_state::publish() {
   if (!options_.network)
     return;
-  self_->request(options_.network, std::chrono::milliseconds{options_.publish_ms}, caf::publish_atom::value,
-                 options_.listen_port, caf::actor_cast<caf::strong_actor_ptr>(self_handle<interface>(self_)),
-                 std::set<std::string>{}, options_.listen_host, false)
+  self_
+    ->request(options_.network, std::chrono::milliseconds{options_.publish_ms},
+              caf::publish_atom::value, options_.listen_port,
+              caf::actor_cast<caf::strong_actor_ptr>(self_handle<interface>(self_)),
+              std::set<std::string>{}, options_.listen_host, false)
     .then(
       [this](std::uint16_t port) {
         if (options_.published)
@@ -58,9 +61,9 @@ void membership_state::publish() {
       },
       [this](caf::error&) {
         if (options_.published)
-          options_.published->set(make_failure(errc::address_in_use,
-                                               "the coordinator cannot listen on " + options_.listen_host + ":"
-                                                 + std::to_string(options_.listen_port)));
+          options_.published->set(make_failure(
+            errc::address_in_use, "the coordinator cannot listen on " + options_.listen_host + ":"
+                                    + std::to_string(options_.listen_port)));
       });
 }
 
@@ -73,10 +76,12 @@ message_header membership_state::header(const incarnation& receiver) {
           .request = static_cast<request_no>(++next_request_)};
 }
 
-// --- members speak ----------------------------------------------------------------------------------------------
+// --- members speak
+// ----------------------------------------------------------------------------------------------
 
 caf::result<hello_answer> membership_state::on_hello(hello& msg) {
-  auto sender = caf::strong_actor_ptr{self_->current_sender()}; // before the promise, which takes it
+  auto sender =
+    caf::strong_actor_ptr{self_->current_sender()}; // before the promise, which takes it
   auto promise = self_->make_response_promise<hello_answer>();
   if (!sender)
     return promise;
@@ -101,8 +106,9 @@ void membership_state::on_heartbeat(heartbeat& msg) {
   }
   act(std::move(actions));
   if (live && coordinator_ && msg.header.from.job == job_kind::worker && !msg.lanes.empty())
-    tell(self_, coordinator_,
-         lanes_seen{.task = msg.header.from, .inc = msg.header.sender, .lanes = std::move(msg.lanes)});
+    tell(
+      self_, coordinator_,
+      lanes_seen{.task = msg.header.from, .inc = msg.header.sender, .lanes = std::move(msg.lanes)});
 }
 
 void membership_state::on_leave(leave& msg) {
@@ -124,12 +130,14 @@ void membership_state::on_down(const caf::down_msg& msg) {
     if (p.handle->address() == msg.source)
       lost.push_back(p);
   for (const auto& p : lost) {
-    trace(env_, "membership.socket_lost", {{"task", to_string(p.task)}, {"incarnation", p.inc.counter}});
+    trace(env_, "membership.socket_lost",
+          {{"task", to_string(p.task)}, {"incarnation", p.inc.counter}});
     act(ending_ ? core_.on_left(p.task, p.inc, now) : core_.on_lost_socket(p.task, p.inc, now));
   }
 }
 
-// --- the coordinator speaks -------------------------------------------------------------------------------------
+// --- the coordinator speaks
+// -------------------------------------------------------------------------------------
 
 void membership_state::on_follow() {
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
@@ -163,10 +171,12 @@ void membership_state::on_tick(tick& msg) {
 }
 
 void membership_state::later(timer what, std::uint64_t ms) {
-  tell_after(self_, self_handle<interface>(self_), std::chrono::milliseconds{ms}, tick{.what = what});
+  tell_after(self_, self_handle<interface>(self_), std::chrono::milliseconds{ms},
+             tick{.what = what});
 }
 
-// --- what the core decided --------------------------------------------------------------------------------------
+// --- what the core decided
+// --------------------------------------------------------------------------------------
 
 void membership_state::act(membership_actions actions) {
   using namespace membership_action;
@@ -215,15 +225,20 @@ void membership_state::refuse(const membership_action::refuse& what) {
 void membership_state::joined(const member& who) {
   auto at = peers_.find(who.task);
   if (coordinator_ && at != peers_.end())
-    tell(self_, coordinator_, member_joined{.who = who, .current = core_.current(), .handle = at->second.handle});
+    tell(self_, coordinator_,
+         member_joined{.who = who, .current = core_.current(), .handle = at->second.handle});
 }
 
 void membership_state::lost(const membership_action::lost& what) {
   trace(env_, "membership.lost",
-        {{"task", to_string(what.who.task)}, {"incarnation", what.who.inc.counter}, {"reason", what.reason}});
+        {{"task", to_string(what.who.task)},
+         {"incarnation", what.who.inc.counter},
+         {"reason", what.reason}});
   if (coordinator_)
-    tell(self_, coordinator_,
-         member_lost{.who = what.who, .current = core_.current(), .reason = what.reason, .clean = what.clean});
+    tell(
+      self_, coordinator_,
+      member_lost{
+        .who = what.who, .current = core_.current(), .reason = what.reason, .clean = what.clean});
   if (auto at = peers_.find(what.who.task); at != peers_.end() && at->second.inc == what.who.inc)
     peers_.erase(at);
 }
@@ -239,7 +254,8 @@ void membership_state::tell_views() {
 }
 
 template <class Message>
-void membership_state::tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg) {
+void membership_state::tell_member(const caf::strong_actor_ptr& to, const task_id& task,
+                                   Message msg) {
   if (task.job == job_kind::ps)
     tell(self_, caf::actor_cast<parameter_server_actor>(to), std::move(msg));
   else

@@ -24,14 +24,15 @@ struct membership_actor_options {
   std::shared_ptr<promise_slot<bool>> ended{};
 };
 
-/// The author of the views: admits members, hears their heartbeats, notices loss, fences. Decisions are in
-/// `membership_core`; this is its shell.
+/// The author of the views: admits members, hears their heartbeats, notices loss, fences. Decisions
+/// are in `membership_core`; this is its shell.
 class membership_state {
 public:
   using interface = membership_actor;
   static constexpr const char* name = "troupe.membership";
 
-  membership_state(interface::pointer self, const environment& env, membership_actor_options options);
+  membership_state(interface::pointer self, const environment& env,
+                   membership_actor_options options);
   ~membership_state();
   interface::behavior_type make_behavior();
   void on_down(const caf::down_msg& msg);
@@ -65,7 +66,8 @@ private:
   void lost(const membership_action::lost& what);
   void tell_fenced(const task_id& task, const incarnation& inc);
   void tell_views();
-  template <class Message> void tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg);
+  template <class Message>
+  void tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg);
   message_header header(const incarnation& receiver);
   void check_ended();
   void later(timer what, std::uint64_t ms);

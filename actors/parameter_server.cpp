@@ -4,8 +4,12 @@ namespace troupe {
 
 parameter_server_state::parameter_server_state(interface::pointer self, const environment& env,
                                                server_actor_options options)
-  : self_{self}, env_{env}, options_{std::move(options)},
-    member_{self, env, options_.member,
+  : self_{self},
+    env_{env},
+    options_{std::move(options)},
+    member_{self,
+            env,
+            options_.member,
             {.on_admitted =
                [this](const incarnation& inc, const view& current) {
                  if (options_.on_incarnation)
@@ -13,7 +17,8 @@ parameter_server_state::parameter_server_state(interface::pointer self, const en
                  learn_fences(current);
                },
              .on_view = [this](const view& current) { learn_fences(current); },
-             .on_fenced = [this] { options_.store->clear(); }, // a server that is taken for dead holds nothing
+             .on_fenced =
+               [this] { options_.store->clear(); }, // a server that is taken for dead holds nothing
              .lanes = {}}} {}
 
 auto parameter_server_state::make_behavior() -> interface::behavior_type {
@@ -35,17 +40,20 @@ auto parameter_server_state::make_behavior() -> interface::behavior_type {
   };
 }
 
-failure parameter_server_state::at_home(failure why) const {
-  why.where = {.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
+failure
+parameter_server_state::at_home(failure why) const {
+  why.where = {
+    .task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
   return why;
 }
 
 std::optional<failure> parameter_server_state::check(const message_header& header) {
   if (header.term < options_.store->term()) {
     mark(env_, "server.old_term_refused");
-    return at_home(make_failure(errc::superseded, to_string(options_.member.task) + " obeys term "
-                                                    + std::to_string(value_of(options_.store->term())) + ", not "
-                                                    + std::to_string(value_of(header.term))));
+    return at_home(
+      make_failure(errc::superseded, to_string(options_.member.task) + " obeys term "
+                                       + std::to_string(value_of(options_.store->term())) + ", not "
+                                       + std::to_string(value_of(header.term))));
   }
   if (header.receiver != member_.inc())
     return at_home(make_failure(errc::fenced, "that message was for incarnation "
@@ -58,11 +66,13 @@ std::optional<failure> parameter_server_state::check(const message_header& heade
 term_answer parameter_server_state::on_grant(grant_term& msg) {
   auto before = options_.store->term();
   if (msg.header.receiver != member_.inc())
-    return {.why = at_home(make_failure(errc::fenced, "another incarnation was asked")), .highest = before};
+    return {.why = at_home(make_failure(errc::fenced, "another incarnation was asked")),
+            .highest = before};
   if (auto ok = options_.store->grant_term(msg.header.term, msg.header.sender.nonce); !ok)
     return {.why = at_home(ok.error()), .highest = options_.store->term()};
   if (msg.header.term > before && value_of(before) != 0)
-    options_.store->clear(); // what was held for an older term is dropped: its program restores a checkpoint
+    options_.store
+      ->clear(); // what was held for an older term is dropped: its program restores a checkpoint
   member_.learn_term(msg.header.term);
   return {.why = {}, .highest = msg.header.term};
 }

@@ -12,20 +12,22 @@ struct server_actor_options {
   member_options member{};
   /// The shards; shared with the server's lane, or with the lanes of the same process.
   std::shared_ptr<shard_store> store{};
-  /// Told the incarnation once it is known, so that the data plane can refuse messages for an earlier one.
+  /// Told the incarnation once it is known, so that the data plane can refuse messages for an
+  /// earlier one.
   std::function<void(const incarnation&)> on_incarnation{};
   /// A sender is fenced: its channels must go.
   std::function<void(const task_id&, std::uint32_t counter)> on_fence{};
 };
 
-/// Owns the life of a server: joins, obeys the highest term, makes shards, settles ledgers, takes cuts. Pushes and pulls
-/// never pass its mailbox: lanes work on the store.
+/// Owns the life of a server: joins, obeys the highest term, makes shards, settles ledgers, takes
+/// cuts. Pushes and pulls never pass its mailbox: lanes work on the store.
 class parameter_server_state {
 public:
   using interface = parameter_server_actor;
   static constexpr const char* name = "troupe.parameter_server";
 
-  parameter_server_state(interface::pointer self, const environment& env, server_actor_options options);
+  parameter_server_state(interface::pointer self, const environment& env,
+                         server_actor_options options);
   interface::behavior_type make_behavior();
   void on_down(const caf::down_msg& msg) { member_.on_down(msg); }
 

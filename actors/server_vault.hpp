@@ -18,7 +18,8 @@ class server_vault {
 public:
   virtual ~server_vault() = default;
   /// `part` 0: the values; n: slot n - 1 of the optimizer. `not_found` names the cut or the shard.
-  virtual result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) = 0;
+  virtual result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard,
+                                     std::uint32_t part) = 0;
   /// Values, slots and step count of a shard, whole.
   virtual result<void> restore(variable_id variable, shard_index shard, const tensor& values,
                                std::span<const tensor> slots, std::uint64_t applies) = 0;
@@ -28,9 +29,10 @@ public:
 class local_server_vault final : public server_vault {
 public:
   explicit local_server_vault(std::shared_ptr<shard_store> store) : store_{std::move(store)} {}
-  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard, std::uint32_t part) override;
-  result<void> restore(variable_id variable, shard_index shard, const tensor& values, std::span<const tensor> slots,
-                       std::uint64_t applies) override {
+  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard,
+                             std::uint32_t part) override;
+  result<void> restore(variable_id variable, shard_index shard, const tensor& values,
+                       std::span<const tensor> slots, std::uint64_t applies) override {
     return store_->restore(variable, shard, values, slots, applies);
   }
 

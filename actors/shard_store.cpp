@@ -73,7 +73,8 @@ void shard_store::drop(variable_id variable) {
 
 void shard_store::clear() {
   {
-    // counters start again under another coordinator; the next view tells the fences that still hold
+    // counters start again under another coordinator; the next view tells the fences that still
+    // hold
     std::unique_lock gate{gate_mutex_};
     fences_.clear();
     any_fence_.store(false, std::memory_order_release);

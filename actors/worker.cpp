@@ -10,9 +10,14 @@ constexpr std::uint64_t create_ms_max = 10'000;
 constexpr std::size_t report_bytes_max = message_bytes_max - 8 * 1024;
 } // namespace
 
-worker_state::worker_state(interface::pointer self, const environment& env, worker_actor_options options)
-  : self_{self}, env_{env}, options_{std::move(options)},
-    member_{self, env, options_.member,
+worker_state::worker_state(interface::pointer self, const environment& env,
+                           worker_actor_options options)
+  : self_{self},
+    env_{env},
+    options_{std::move(options)},
+    member_{self,
+            env,
+            options_.member,
             {.on_admitted = [this](const incarnation&, const view& current) { keep_view(current); },
              .on_view = [this](const view& current) { keep_view(current); },
              .on_fenced = [this] { end_life(); },
@@ -27,9 +32,7 @@ worker_state::worker_state(interface::pointer self, const environment& env, work
     *options_.lanes_out = lanes_;
 }
 
-worker_state::~worker_state() {
-  lanes_->stop();
-}
+worker_state::~worker_state() { lanes_->stop(); }
 
 auto worker_state::make_behavior() -> interface::behavior_type {
   member_.start();
@@ -39,7 +42,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
     [this](view_changed& msg) { member_.on_view(msg); },
     [this](probe_member& msg) { member_.on_probe(msg); },
     [this](fenced_notice& msg) {
-      if (leaving_)
+      if (leaving_ && options_.own_process)
         env_.lanes.leave_now(hung_step_exit_code);
       member_.on_fenced(msg);
     },
@@ -89,7 +92,8 @@ worker_routes worker_state::routes_for(const std::string& data_address) {
   out.get_or_create = [weak, env = env_](const variable_spec& wanted) -> result<variable_spec> {
     auto reply = std::make_shared<promise_slot<variable_spec>>(env);
     if (auto strong = weak.lock())
-      tell_from_outside(caf::actor_cast<worker_actor>(strong), variable_wanted{.wanted = wanted, .reply = {reply}});
+      tell_from_outside(caf::actor_cast<worker_actor>(strong),
+                        variable_wanted{.wanted = wanted, .reply = {reply}});
     return reply->wait(after(env.clock.now(), std::chrono::milliseconds{2 * create_ms_max}),
                        "create variable '" + wanted.name + "'");
   };
@@ -109,7 +113,9 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
       else
         reply->set(std::move(answer.made));
     },
-    [reply](const std::string& why) { reply->set(make_failure(errc::deadline, "create variable: " + why)); });
+    [reply](const std::string& why) {
+      reply->set(make_failure(errc::deadline, "create variable: " + why));
+    });
 }
 
 void worker_state::on_run(run_closures& msg) {
@@ -146,7 +152,8 @@ void worker_state::on_progress() {
   auto out = lanes_->drain();
   if (!coordinator_ || (out.ended.empty() && out.resources.empty()))
     return;
-  worker_report report{.header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
+  worker_report report{
+    .header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
   std::size_t bytes = 0;
   for (auto& end : out.ended) {
     bytes += end.result.size() + end.why.text.size() + 96;
@@ -169,12 +176,18 @@ void worker_state::on_tick(tick& msg) {
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
                tick{.what = leave_timer});
+  } else if (lanes_->exhausted() && !leaving_) {
+    leaving_ = true; // nothing can run here any more: others shall get the work
+    on_progress();
+    member_.leave_now();
+    return;
   }
   tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{options_.check_ms},
              tick{.what = check_timer});
 }
 
-worker_actor spawn_worker(caf::actor_system& system, const environment& env, worker_actor_options options) {
+worker_actor spawn_worker(caf::actor_system& system, const environment& env,
+                          worker_actor_options options) {
   return spawn_state<worker_state>(system, std::cref(env), std::move(options));
 }
 

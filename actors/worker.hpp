@@ -12,19 +12,21 @@ namespace troupe {
 struct worker_actor_options {
   member_options member{};
   worker_lanes_options lanes{};
-  /// Ways to servers and blobs for one life. `current` tells where the servers are, now and after every change;
-  /// `data_address` is the coordinator's, empty within one process.
-  std::function<worker_routes(std::shared_ptr<const std::function<view()>> current, const std::string& data_address)>
+  /// Ways to servers and blobs for one life. `current` tells where the servers are, now and after
+  /// every change; `data_address` is the coordinator's, empty within one process.
+  std::function<worker_routes(std::shared_ptr<const std::function<view()>> current,
+                              const std::string& data_address)>
     routes{};
-  /// Ends the process when a step hangs past its limit; within one process only the lane is given up.
+  /// Ends the process when a step hangs past its limit; within one process only the lane is given
+  /// up.
   bool own_process = false;
   std::uint64_t check_ms = 50; ///< how often lanes are checked for hung steps
   /// Out: the lanes, for whoever joins them at the end.
   std::shared_ptr<std::shared_ptr<worker_lanes>> lanes_out{};
 };
 
-/// A worker: a member that owns compute lanes and the resources that steps use there. Turns orders into jobs of
-/// `worker_lanes` and what they put out into reports.
+/// A worker: a member that owns compute lanes and the resources that steps use there. Turns orders
+/// into jobs of `worker_lanes` and what they put out into reports.
 class worker_state {
 public:
   using interface = worker_actor;
@@ -67,6 +69,7 @@ private:
   bool leaving_ = false;
 };
 
-worker_actor spawn_worker(caf::actor_system& system, const environment& env, worker_actor_options options);
+worker_actor spawn_worker(caf::actor_system& system, const environment& env,
+                          worker_actor_options options);
 
 } // namespace troupe

@@ -8,14 +8,16 @@
 
 namespace troupe {
 
-worker_lanes::worker_lanes(const environment& env, worker_lanes_options options, std::function<void()> progress)
+worker_lanes::worker_lanes(const environment& env, worker_lanes_options options,
+                           std::function<void()> progress)
   : env_{env}, options_{options}, progress_{std::move(progress)}, work_{env.waits.make_point()} {}
 
 worker_lanes::~worker_lanes() {
   TROUPE_ASSERT(lanes_.empty(), "lanes are joined before their owner goes");
 }
 
-// --- the worker actor -------------------------------------------------------------------------------------------
+// --- the worker actor
+// -------------------------------------------------------------------------------------------
 
 void worker_lanes::begin_life(const origin& self, term_no term, worker_routes routes) {
   end_life();
@@ -26,7 +28,7 @@ void worker_lanes::begin_life(const origin& self, term_no term, worker_routes ro
   life_->self = self;
   life_->term = term;
   life_->routes = std::move(routes);
-  if (lanes_.empty()) {
+  if (lanes_.empty() && lanes_lost_ == 0) {
     lanes_.resize(options_.lanes);
     for (std::size_t i = 0; i < lanes_.size(); ++i)
       start_lane(i);
@@ -62,7 +64,8 @@ void worker_lanes::make_resources(std::vector<resource_order> orders) {
   // before every closure that waits, behind resources that were ordered earlier
   auto at = std::find_if(jobs_.begin(), jobs_.end(), [](const job& j) { return !j.is_resource; });
   for (auto& order : orders) {
-    at = jobs_.insert(at, {.of = life_, .order = {}, .make = std::move(order), .is_resource = true});
+    at =
+      jobs_.insert(at, {.of = life_, .order = {}, .make = std::move(order), .is_resource = true});
     ++at;
   }
   work_->notify_all();
@@ -96,7 +99,8 @@ void worker_lanes::recall(std::uint32_t count) {
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   for (; count > 0 && !jobs_.empty() && !jobs_.back().is_resource; --count) {
     auto& order = jobs_.back().order;
-    out_.ended.push_back({.id = order.id, .attempt = order.attempt, .outcome = attempt_outcome::recalled});
+    out_.ended.push_back(
+      {.id = order.id, .attempt = order.attempt, .outcome = attempt_outcome::recalled});
     jobs_.pop_back();
   }
   for (; count > 0; --count)
@@ -115,10 +119,11 @@ void worker_lanes::cancel(const std::vector<closure_id>& ids, std::uint64_t grac
   std::erase_if(jobs_, [&](const job& j) {
     if (j.is_resource || !wanted.contains(j.order.id))
       return false;
-    out_.ended.push_back({.id = j.order.id,
-                          .attempt = j.order.attempt,
-                          .outcome = attempt_outcome::failed,
-                          .why = life_->failure_here(errc::cancelled, "cancelled before it started")});
+    out_.ended.push_back(
+      {.id = j.order.id,
+       .attempt = j.order.attempt,
+       .outcome = attempt_outcome::failed,
+       .why = life_->failure_here(errc::cancelled, "cancelled before it started")});
     return true;
   });
   auto until = after(env_.clock.now(), std::chrono::milliseconds{grace_ms});
@@ -147,17 +152,19 @@ bool worker_lanes::give_up_hung() {
     step->interrupt();
     if (!step->of->dead) {
       mark(env_, "worker.hung_step_given_up");
-      out_.ended.push_back({.id = step->closure,
-                            .attempt = step->attempt,
-                            .outcome = attempt_outcome::given_up,
-                            .why = step->of->failure_here(errc::deadline, "the step hung past its limit")});
+      out_.ended.push_back(
+        {.id = step->closure,
+         .attempt = step->attempt,
+         .outcome = attempt_outcome::given_up,
+         .why = step->of->failure_here(errc::deadline, "the step hung past its limit")});
     }
     *slot.gone = true;
     slot.thread->abandon();
     abandoned_.push_back(std::move(slot.thread));
     if (++lanes_lost_ > options_.lanes_lost_max) {
       lanes_.erase(lanes_.begin() + static_cast<std::ptrdiff_t>(i--));
-      trace(env_, "worker.lanes_exhausted", {{"task", to_string(options_.task)}, {"lost", lanes_lost_}});
+      trace(env_, "worker.lanes_exhausted",
+            {{"task", to_string(options_.task)}, {"lost", lanes_lost_}});
       continue;
     }
     start_lane(i);
@@ -166,6 +173,11 @@ bool worker_lanes::give_up_hung() {
   if (any)
     progress_();
   return any;
+}
+
+bool worker_lanes::exhausted() const {
+  std::lock_guard lock{mutex_};
+  return lanes_.empty() && lanes_lost_ > options_.lanes_lost_max;
 }
 
 worker_lanes::outbox worker_lanes::drain() {
@@ -190,7 +202,8 @@ std::vector<lane_status> worker_lanes::status() const {
   return out;
 }
 
-// --- the runtime ------------------------------------------------------------------------------------------------
+// --- the runtime
+// ------------------------------------------------------------------------------------------------
 
 void worker_lanes::stop() {
   end_life();
@@ -219,16 +232,18 @@ bool worker_lanes::join(time_point deadline) {
   return all && abandoned_.empty();
 }
 
-// --- the lanes --------------------------------------------------------------------------------------------------
+// --- the lanes
+// --------------------------------------------------------------------------------------------------
 
 void worker_lanes::start_lane(std::size_t at) {
   auto& slot = lanes_[at];
   slot.number = next_lane_number_++;
   slot.gone = std::make_shared<bool>(false);
-  slot.thread = env_.lanes.start("lane." + std::to_string(options_.task.index) + "." + std::to_string(slot.number),
-                                 [self = shared_from_this(), number = slot.number, gone = slot.gone] {
-                                   self->lane_body(number, gone);
-                                 });
+  slot.thread = env_.lanes.start(
+    "lane." + std::to_string(options_.task.index) + "." + std::to_string(slot.number),
+    [self = shared_from_this(), number = slot.number, gone = slot.gone] {
+      self->lane_body(number, gone);
+    });
 }
 
 void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone) {
@@ -263,12 +278,14 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
 }
 
 worker_lanes::lane_slot* worker_lanes::slot_of(std::uint32_t number) {
-  auto at = std::find_if(lanes_.begin(), lanes_.end(), [&](const lane_slot& s) { return s.number == number; });
+  auto at = std::find_if(lanes_.begin(), lanes_.end(),
+                         [&](const lane_slot& s) { return s.number == number; });
   return at == lanes_.end() ? nullptr : &*at;
 }
 
-std::unique_ptr<parameter_client> worker_lanes::make_client(const std::shared_ptr<life>& of, std::uint32_t number,
-                                                            const std::shared_ptr<running_step>& step) {
+std::unique_ptr<parameter_client> worker_lanes::make_client(
+  const std::shared_ptr<life>& of, std::uint32_t number,
+  const std::shared_ptr<running_step>& step) {
   return std::make_unique<parameter_client>(
     env_, [of](variable_id id) { return of->find(id); },
     [of](std::uint32_t server) { return of->routes.connect(server, of->self, of->term); },
@@ -285,16 +302,18 @@ result<payload> worker_lanes::arguments_of(const job& what) {
     return unflatten(order.arguments);
   if (!what.of->routes.get_blob)
     return what.of->failure_here(errc::unavailable, "there is no way to the coordinator's blobs");
-  auto bytes = what.of->routes.get_blob({.closure = order.id, .attempt = {}, .role = blob_role::argument},
-                                        order.blob_bytes);
+  auto bytes = what.of->routes.get_blob(
+    {.closure = order.id, .attempt = {}, .role = blob_role::argument}, order.blob_bytes);
   return bytes ? unflatten(*bytes) : result<payload>{bytes.error()};
 }
 
-attempt_ended worker_lanes::run_step(const job& what, parameter_client& client, running_step& step) {
+attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
+                                     running_step& step) {
   const auto& order = what.order;
   attempt_ended end{.id = order.id, .attempt = order.attempt};
   auto fail = [&](failure why) {
-    if (why.where.inc.counter == 0) { // thrown by the user's own code: never a reason to give up a worker
+    if (why.where.inc.counter
+        == 0) { // thrown by the user's own code: never a reason to give up a worker
       if (why.retry != retry_class::no && why.code != errc::cancelled)
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;
@@ -316,13 +335,20 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client, 
   if (!arguments)
     why = arguments.error();
   else if (!entry || !entry->invoke)
-    why = what.of->failure_here(errc::not_registered,
-                                "function number " + std::to_string(value_of(order.function)) + " is not here");
+    why = what.of->failure_here(
+      errc::not_registered,
+      "function number " + std::to_string(value_of(order.function)) + " is not here");
   else
-    why = guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
-  if (auto ok = client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max})); !ok && !why)
+    why =
+      guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
+  if (auto ok =
+        client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max}));
+      !ok && !why)
     why = ok.error();
   end.run_ns = static_cast<std::uint64_t>((env_.clock.now() - step.started).count());
+  if (!why && step.told) // it ended early because it was asked to: what it gave is no result
+    why = what.of->failure_here(errc::cancelled,
+                                "closure " + std::to_string(order.id.seq) + " was cancelled");
   if (why)
     fail(std::move(*why));
   else if (auto ok = finish_result(what, std::move(value), end); !ok)
@@ -343,25 +369,29 @@ result<void> worker_lanes::finish_result(const job& what, payload value, attempt
     return {};
   }
   end.blob_bytes = flat.size();
-  return what.of->routes.put_blob({.closure = end.id, .attempt = end.attempt, .role = blob_role::result},
-                                  std::move(flat));
+  return what.of->routes.put_blob(
+    {.closure = end.id, .attempt = end.attempt, .role = blob_role::result}, std::move(flat));
 }
 
 void worker_lanes::build_resource(const job& what, parameter_client& client, running_step& step) {
   auto* entry = function_table::global().at(what.make.function);
   resource made;
   std::optional<failure> why;
-  auto arguments = what.make.arguments.empty() ? result<payload>{payload{}} : unflatten(what.make.arguments);
+  auto arguments =
+    what.make.arguments.empty() ? result<payload>{payload{}} : unflatten(what.make.arguments);
   if (!arguments)
     why = arguments.error();
   else if (!entry || !entry->make)
-    why = what.of->failure_here(errc::not_registered, "resource function number "
-                                                        + std::to_string(value_of(what.make.function))
-                                                        + " is not here");
+    why = what.of->failure_here(
+      errc::not_registered,
+      "resource function number " + std::to_string(value_of(what.make.function)) + " is not here");
   else
     why = guarded(env_, [&] {
       lane_step host{env_, options_.task, client, step, *what.of};
-      host.run([&] { made = entry->make(host, *arguments); return payload{}; });
+      host.run([&] {
+        made = entry->make(host, *arguments);
+        return payload{};
+      });
     });
   if (why && why->where.inc.counter == 0)
     why->where = what.of->self;

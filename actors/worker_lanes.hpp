@@ -21,15 +21,19 @@ namespace troupe {
 struct worker_lanes_options {
   task_id task{.job = job_kind::worker, .index = 0};
   std::uint32_t lanes = 1;
-  std::uint32_t lanes_lost_max = 4;      ///< hung lanes that are replaced; one more and the worker is `unavailable`
-  bool effect_once = true;               ///< off: the servers' ledgers let a repeated operation through
-  std::uint64_t finish_ms_max = 30'000;  ///< for the acknowledgements of a closure's operations
+  std::uint32_t lanes_lost_max =
+    4; ///< hung lanes that are replaced; one more and the worker is `unavailable`
+  bool effect_once = true; ///< off: the servers' ledgers let a repeated operation through
+  std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
 };
 
-/// What the worker needs of the outside during one life: how to reach servers and the coordinator's blobs.
+/// What the worker needs of the outside during one life: how to reach servers and the coordinator's
+/// blobs.
 struct worker_routes {
   /// A new link to the server of that index for a lane, under the life's incarnation.
-  std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self, term_no term)> connect{};
+  std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self,
+                                                     term_no term)>
+    connect{};
   /// Asks the coordinator for a variable by name.
   std::function<result<variable_spec>(const variable_spec& wanted)> get_or_create{};
   /// Reads an argument blob; null within one process.
@@ -38,14 +42,15 @@ struct worker_routes {
   std::function<result<void>(const blob_key& key, std::string bytes)> put_blob{};
 };
 
-/// The compute lanes of a worker and what their steps reach. Steps run one at a time a lane, in the order pushed.
-/// A *life* is the time under one incarnation: what an earlier life still runs is cancelled, and what it produces is
-/// thrown away. Shared between the worker actor, which calls everything here without waiting, and the lanes; the runtime
-/// joins them at the end. Thread-safe.
+/// The compute lanes of a worker and what their steps reach. Steps run one at a time a lane, in the
+/// order pushed. A *life* is the time under one incarnation: what an earlier life still runs is
+/// cancelled, and what it produces is thrown away. Shared between the worker actor, which calls
+/// everything here without waiting, and the lanes; the runtime joins them at the end. Thread-safe.
 class worker_lanes : public std::enable_shared_from_this<worker_lanes> {
 public:
   /// `progress`: called on a lane when the outbox was empty and no longer is; must not wait.
-  worker_lanes(const environment& env, worker_lanes_options options, std::function<void()> progress);
+  worker_lanes(const environment& env, worker_lanes_options options,
+               std::function<void()> progress);
   ~worker_lanes();
 
   // -- the worker actor --
@@ -59,13 +64,15 @@ public:
   void make_resources(std::vector<resource_order> orders);
   void drop_resources(const std::vector<resource_id>& ids);
   void push(std::vector<closure_order> orders);
-  /// Up to `count` that have not started, youngest first; they go to the outbox as recalled. At least one entry is
-  /// reported for each asked, so that the coordinator's count comes out even.
+  /// Up to `count` that have not started, youngest first; they go to the outbox as recalled. At
+  /// least one entry is reported for each asked, so that the coordinator's count comes out even.
   void recall(std::uint32_t count);
   void cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms);
-  /// Gives up lanes whose step is past its deadline or a cancel's grace: reports them and replaces the lane. True when
-  /// one was given up.
+  /// Gives up lanes whose step is past its deadline or a cancel's grace: reports them and replaces
+  /// the lane. True when one was given up.
   bool give_up_hung();
+  /// No lane is left: all that could be replaced were, and hung as well.
+  bool exhausted() const;
   struct outbox {
     std::vector<attempt_ended> ended{};
     std::vector<resource_made> resources{};
@@ -77,7 +84,8 @@ public:
 
   /// No more work; running steps are cancelled.
   void stop();
-  /// Waits for the lanes until `deadline`, then abandons those that still run. False when one was abandoned.
+  /// Waits for the lanes until `deadline`, then abandons those that still run. False when one was
+  /// abandoned.
   bool join(time_point deadline);
 
 private:
@@ -101,7 +109,8 @@ private:
   void start_lane(std::size_t at);
   void lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone);
   lane_slot* slot_of(std::uint32_t number);
-  std::unique_ptr<parameter_client> make_client(const std::shared_ptr<life>& of, std::uint32_t number,
+  std::unique_ptr<parameter_client> make_client(const std::shared_ptr<life>& of,
+                                                std::uint32_t number,
                                                 const std::shared_ptr<running_step>& step);
   attempt_ended run_step(const job& what, parameter_client& client, running_step& step);
   result<void> finish_result(const job& what, payload value, attempt_ended& end);

@@ -35,17 +35,20 @@ tr::shape_t shape_of(std::size_t i) {
 struct scratch {
   kn::mlp_workspace<float> workspace{widths, batch_len};
   std::array<tr::tensor, 4> gradients{};
+  std::array<std::vector<std::span<const float>>, 4> blocks{}; ///< of the variables, while they are read
   scratch() {
     for (std::size_t i = 0; i < gradients.size(); ++i)
       gradients[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
   }
 };
 
-double gradients_of(std::span<const std::span<const float>> weights, const tr::element& batch, scratch& at) {
+/// `weights` are whole, or in the row blocks that their servers hold.
+template <class Weight>
+double gradients_of(const std::array<Weight, 4>& weights, const tr::element& batch, scratch& at) {
   std::array<std::span<float>, 4> out;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = at.gradients[i].mutable_as<float>();
-  return kn::mlp_gradients<float, std::int64_t>(weights, batch.images().as<float>(), batch.labels().as<std::int64_t>(),
+  return kn::mlp_gradients<float, std::int64_t>(std::span<const Weight>{weights}, batch.images().as<float>(), batch.labels().as<std::int64_t>(),
                                                 at.workspace, out)
     .loss;
 }
@@ -58,9 +61,14 @@ float train_step(tr::worker_context& ctx, tr::dataset_iterator& batches, tr::per
   double loss = 0;
   { // the values go before the push: nobody holds them then, and the servers update in place
     const auto now = ctx.read(weights);
-    std::array<std::span<const float>, 4> w;
-    for (std::size_t i = 0; i < w.size(); ++i)
-      w[i] = now[i].blocks.front().values.as<float>();
+    std::array<kn::row_blocks<float>, 4> w;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      auto& blocks = own.value.blocks[i];
+      blocks.clear();
+      for (const auto& block : now[i].blocks)
+        blocks.push_back(block.values.as<float>());
+      w[i] = blocks;
+    }
     loss = gradients_of(w, batch, own.value);
   }
   ctx.apply(weights, own.value.gradients);
@@ -73,7 +81,7 @@ class cluster_run {
 public:
   explicit cluster_run(std::uint32_t workers)
     : rt_{tr::runtime_options{.workers = workers, .servers = 2}},
-      strategy_{rt_},
+      strategy_{rt_, {.partitioner = tr::min_size_partitioner{256 * 1024, 2}}}, // cuts the first weight in two
       coordinator_{strategy_},
       weights_{strategy_.scope([] {
         tr::variable_list out;
@@ -190,7 +198,8 @@ bench::row row_of(int workers, bool cpu, std::size_t steps) {
               {"servers", "2"},
               {"batch", std::to_string(batch_len)},
               {"steps", std::to_string(steps)},
-              {"model", bench::quoted("784-128-10")}};
+              {"model", bench::quoted("784-128-10")},
+              {"shards_of_w1", "2"}};
   r.peer = "plain_loop";
   return r;
 }

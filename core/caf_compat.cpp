@@ -4,8 +4,8 @@
 
 #include <caf/io/middleman.hpp>
 
-// Explicit instantiation may name private members: the only door to `actor_system::node_`, which CAF sets from MACs and
-// the pid and lets nobody else set.
+// Explicit instantiation may name private members: the only door to `actor_system::node_`, which
+// CAF sets from MACs and the pid and lets nobody else set.
 namespace troupe::detail {
 
 template <class Tag, auto Member>
@@ -17,8 +17,8 @@ struct node_tag {
 };
 template struct open_member<node_tag, &caf::actor_system::node_>;
 
-/// Gives the system a random node id. Modules are initialised in the order of their ids, all before any is started, so
-/// this one comes after the middleman, which sets the id that we replace.
+/// Gives the system a random node id. Modules are initialised in the order of their ids, all before
+/// any is started, so this one comes after the middleman, which sets the id that we replace.
 class node_id_module final : public caf::actor_system::module {
 public:
   explicit node_id_module(caf::actor_system& system) : system_{system} {}
@@ -31,7 +31,9 @@ public:
       byte = static_cast<std::uint8_t>(bits());
     system_.*steal(node_tag{}) = caf::make_node_id(static_cast<std::uint32_t>(bits()), host);
   }
-  id_t id() const override { return caf::actor_system::module::opencl_manager; } // CAF's list is closed: an unused one
+  id_t id() const override {
+    return caf::actor_system::module::opencl_manager;
+  } // CAF's list is closed: an unused one
   void* subtype_ptr() override { return this; }
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>) {
     return new node_id_module{system};

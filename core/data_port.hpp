@@ -9,7 +9,8 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/time.hpp>
 
-/// The data plane's port: ordered byte channels that the calling lane drives itself. Nothing here runs a thread.
+/// The data plane's port: ordered byte channels that the calling lane drives itself. Nothing here
+/// runs a thread.
 namespace troupe {
 
 using const_bytes = std::span<const std::byte>;
@@ -19,9 +20,11 @@ using mutable_bytes = std::span<std::byte>;
 class channel {
 public:
   virtual ~channel() = default;
-  /// Gathers from `parts` as much as fits now; the number of bytes taken (0: would block). `connection_lost` at its end.
+  /// Gathers from `parts` as much as fits now; the number of bytes taken (0: would block).
+  /// `connection_lost` at its end.
   virtual result<std::size_t> try_send(std::span<const const_bytes> parts) = 0;
-  /// Scatters into `parts` what is there; the number of bytes (0: nothing now). `connection_lost` when the peer closed.
+  /// Scatters into `parts` what is there; the number of bytes (0: nothing now). `connection_lost`
+  /// when the peer closed.
   virtual result<std::size_t> try_receive(std::span<const mutable_bytes> parts) = 0;
   /// Ends both directions. Idempotent.
   virtual void close() = 0;
@@ -48,8 +51,8 @@ public:
   virtual void watch(channel_listener& l) = 0;
   virtual void forget(channel& c) = 0;
   virtual void forget(channel_listener& l) = 0;
-  /// Until something watched is ready, `wake` was called, or `deadline` passed (false). May return early. Yields a bounded
-  /// number of times before it sleeps.
+  /// Until something watched is ready, `wake` was called, or `deadline` passed (false). May return
+  /// early. Yields a bounded number of times before it sleeps.
   virtual bool wait(time_point deadline) = 0;
   /// Any thread: makes the current or the next `wait` return.
   virtual void wake() = 0;
@@ -61,7 +64,8 @@ public:
   /// `address`: "host:port", port 0 lets the system choose. `address_in_use` names it.
   virtual result<std::unique_ptr<channel_listener>> listen(const std::string& address) = 0;
   /// Waits on the calling lane. `connect_failed` names the address.
-  virtual result<std::unique_ptr<channel>> connect(const std::string& address, time_point deadline) = 0;
+  virtual result<std::unique_ptr<channel>> connect(const std::string& address,
+                                                   time_point deadline) = 0;
   virtual std::unique_ptr<channel_poller> make_poller() = 0;
 };
 

@@ -16,11 +16,12 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/time.hpp>
 
-/// The ports: everything through which production code reaches the world outside. An actor or a lane gets them at
-/// construction. Production and simulation differ only in who stands behind them.
+/// The ports: everything through which production code reaches the world outside. An actor or a
+/// lane gets them at construction. Production and simulation differ only in who stands behind them.
 namespace troupe {
 
-// --- time -------------------------------------------------------------------------------------------------------
+// --- time
+// -------------------------------------------------------------------------------------------------------
 
 /// Any thread.
 class clock_port {
@@ -32,19 +33,23 @@ public:
   virtual std::int64_t unix_ms() const = 0;
 };
 
-// --- randomness -------------------------------------------------------------------------------------------------
+// --- randomness
+// -------------------------------------------------------------------------------------------------
 
 /// Any thread.
 class random_port {
 public:
   virtual ~random_port() = default;
-  /// 64 fresh bits. `purpose` names the stream, so that the simulator's draws for one purpose don't shift another's.
+  /// 64 fresh bits. `purpose` names the stream, so that the simulator's draws for one purpose don't
+  /// shift another's.
   virtual std::uint64_t draw(std::string_view purpose) = 0;
 };
 
-// --- storage ----------------------------------------------------------------------------------------------------
+// --- storage
+// ----------------------------------------------------------------------------------------------------
 
-/// A file being written. One thread at a time. Destroying it closes it; what was not synced may be lost at a crash.
+/// A file being written. One thread at a time. Destroying it closes it; what was not synced may be
+/// lost at a crash.
 class file_writer {
 public:
   virtual ~file_writer() = default;
@@ -82,14 +87,16 @@ public:
   virtual bool exists(const std::string& path) = 0;
 };
 
-// --- waits ------------------------------------------------------------------------------------------------------
+// --- waits
+// ------------------------------------------------------------------------------------------------------
 
-/// Where user threads and compute lanes wait: a condition variable in production, a switch back to the world in
-/// simulation. Never used by an actor's handler.
+/// Where user threads and compute lanes wait: a condition variable in production, a switch back to
+/// the world in simulation. Never used by an actor's handler.
 class wait_point {
 public:
   virtual ~wait_point() = default;
-  /// @pre `lock` is held. Returns with it held, after a notification, spuriously, or (false) once `deadline` passed.
+  /// @pre `lock` is held. Returns with it held, after a notification, spuriously, or (false) once
+  /// `deadline` passed.
   virtual bool wait_until(std::unique_lock<std::mutex>& lock, time_point deadline) = 0;
   virtual void notify_one() = 0;
   virtual void notify_all() = 0;
@@ -110,7 +117,8 @@ bool wait_for(wait_point& at, std::unique_lock<std::mutex>& lock, time_point dea
   return true;
 }
 
-// --- compute lanes ----------------------------------------------------------------------------------------------
+// --- compute lanes
+// ----------------------------------------------------------------------------------------------
 
 /// Handle of a running lane: a thread in production, a fiber in simulation.
 class lane {
@@ -120,23 +128,26 @@ public:
   virtual bool ended() const = 0;
   /// Waits for the body's end. Owner's thread only.
   virtual void join() = 0;
-  /// Gives the lane up: nobody will wait for it. What its body still uses must be owned by the body.
+  /// Gives the lane up: nobody will wait for it. What its body still uses must be owned by the
+  /// body.
   virtual void abandon() = 0;
 };
 
 class lane_port {
 public:
   virtual ~lane_port() = default;
-  /// Runs `body` on a lane of its own. `name` shows in debuggers and traces (15 characters are kept).
+  /// Runs `body` on a lane of its own. `name` shows in debuggers and traces (15 characters are
+  /// kept).
   virtual std::unique_ptr<lane> start(std::string name, std::function<void()> body) = 0;
-  /// Ends this process at once, as a crash would (a fenced worker with a hung step leaves like this). In simulation the
-  /// node is crashed and the call does not return either.
+  /// Ends this process at once, as a crash would (a fenced worker with a hung step leaves like
+  /// this). In simulation the node is crashed and the call does not return either.
   [[noreturn]] virtual void leave_now(int code) = 0;
   /// Lets others run, on a lane or a user thread.
   virtual void yield() = 0;
 };
 
-// --- tracing ----------------------------------------------------------------------------------------------------
+// --- tracing
+// ----------------------------------------------------------------------------------------------------
 
 struct trace_field {
   std::string_view key;
@@ -146,16 +157,14 @@ struct trace_field {
   trace_field(std::string_view k, const std::string& v) : key{k}, value{std::string_view{v}} {}
   trace_field(std::string_view k, double v) : key{k}, value{v} {}
   template <class T>
-    requires std::is_integral_v<T>
-  trace_field(std::string_view k, T v) : key{k} {
+  requires std::is_integral_v<T> trace_field(std::string_view k, T v) : key{k} {
     if constexpr (std::is_signed_v<T>)
       value = static_cast<std::int64_t>(v);
     else
       value = static_cast<std::uint64_t>(v);
   }
   template <class T>
-    requires std::is_enum_v<T>
-  trace_field(std::string_view k, T v) : trace_field{k, value_of(v)} {}
+  requires std::is_enum_v<T> trace_field(std::string_view k, T v) : trace_field{k, value_of(v)} {}
 };
 
 /// Takes named events and coverage marks. Any thread; must not block and must not throw.
@@ -167,7 +176,8 @@ public:
   virtual void mark(std::string_view id) = 0;
 };
 
-/// What an actor or lane may reach. The referenced ports outlive every actor that holds the environment.
+/// What an actor or lane may reach. The referenced ports outlive every actor that holds the
+/// environment.
 struct environment {
   clock_port& clock;
   random_port& random;
@@ -178,7 +188,8 @@ struct environment {
   tracer* trace = nullptr; ///< null: nobody listens, and events cost a test of this pointer
 };
 
-inline void trace(const environment& env, std::string_view id, std::initializer_list<trace_field> fields) {
+inline void trace(const environment& env, std::string_view id,
+                  std::initializer_list<trace_field> fields) {
   if (env.trace)
     env.trace->event(id, {fields.begin(), fields.size()});
 }

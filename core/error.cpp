@@ -68,7 +68,8 @@ failure make_failure(errc code, std::string text) {
 std::string to_string(const failure& why) {
   std::string out{to_string(why.code)};
   if (why.where.inc.counter != 0)
-    out += " at " + to_string(why.where.task) + " (incarnation " + std::to_string(why.where.inc.counter) + ")";
+    out += " at " + to_string(why.where.task) + " (incarnation "
+           + std::to_string(why.where.inc.counter) + ")";
   if (!why.text.empty())
     out += ": " + why.text;
   return out;
@@ -76,9 +77,7 @@ std::string to_string(const failure& why) {
 
 error::error(failure why) : why_{std::move(why)}, text_{to_string(why_)} {}
 
-void throw_failure(failure why) {
-  throw error{std::move(why)};
-}
+void throw_failure(failure why) { throw error{std::move(why)}; }
 
 void throw_failure(errc code, std::string text) {
   throw error{make_failure(code, std::move(text))};

@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// Every way in which Troupe says no, in families of ten. The comment is the meaning and whether trying again helps.
+/// Every way in which Troupe says no, in families of ten. The comment is the meaning and whether
+/// trying again helps.
 enum class errc : std::uint8_t {
   none = 0, ///< no error
   // usage
@@ -24,16 +25,16 @@ enum class errc : std::uint8_t {
   end_of_data = 18,      ///< a finite dataset ended (row PS-L10). retry: no
   bad_config = 19,       ///< a cluster specification or flag that cannot be used. retry: no
   // cluster
-  unavailable = 20,     ///< a task that is needed is not there. retry: after recovery
-  deadline = 21,        ///< the given time passed. retry: yes
-  cancelled = 22,       ///< the closure was cancelled; schedule it again. retry: yes
-  aborted = 23,         ///< the value went with its worker. retry: yes
-  fenced = 24,          ///< the sender's incarnation is fenced. retry: no, rejoin first
-  superseded = 25,      ///< a newer coordinator term is in force. retry: no
-  task_taken = 26,      ///< another live process holds the task. retry: no
-  wrong_peer = 27,      ///< another version, cluster, token or function table. retry: no
-  poisoned = 28,        ///< a closure that took too many workers with it. retry: no
-  try_again = 29,       ///< the receiver is not ready. retry: yes
+  unavailable = 20, ///< a task that is needed is not there. retry: after recovery
+  deadline = 21,    ///< the given time passed. retry: yes
+  cancelled = 22,   ///< the closure was cancelled; schedule it again. retry: yes
+  aborted = 23,     ///< the value went with its worker. retry: yes
+  fenced = 24,      ///< the sender's incarnation is fenced. retry: no, rejoin first
+  superseded = 25,  ///< a newer coordinator term is in force. retry: no
+  task_taken = 26,  ///< another live process holds the task. retry: no
+  wrong_peer = 27,  ///< another version, cluster, token or function table. retry: no
+  poisoned = 28,    ///< a closure that took too many workers with it. retry: no
+  try_again = 29,   ///< the receiver is not ready. retry: yes
   // transport
   connection_lost = 30, ///< the socket ended. retry: after recovery
   connect_failed = 31,  ///< nobody answers at that address. retry: yes
@@ -44,7 +45,8 @@ enum class errc : std::uint8_t {
   unknown_variable = 40, ///< no such variable or shard. retry: no
   mismatch = 41,         ///< created before with another specification. retry: no
   wrong_shard_view = 42, ///< the shard moved. retry: yes
-  input_failed = 43,     ///< a resource that the closure takes could not be built (row PS-E10). retry: no
+  input_failed =
+    43, ///< a resource that the closure takes could not be built (row PS-E10). retry: no
   // checkpoints and files
   io_failed = 50, ///< the storage said no. retry: no
   corrupt = 51,   ///< a checksum or a length does not hold. retry: no
@@ -71,7 +73,8 @@ struct origin {
   TROUPE_FIELDS(origin, task, inc, epoch)
 };
 
-/// An error as a value, inside the library and in messages. `text` names the object, the field and the numbers.
+/// An error as a value, inside the library and in messages. `text` names the object, the field and
+/// the numbers.
 struct failure {
   errc code = errc::none;
   origin where{};
@@ -104,13 +107,15 @@ private:
 [[noreturn]] void throw_failure(failure why);
 [[noreturn]] void throw_failure(errc code, std::string text);
 
-/// Stays on in release builds. `id` is the invariant's name (INV-P2) or a short sentence; prints it and aborts.
-[[noreturn]] void assertion_failed(const char* condition, const char* id, const char* file, int line);
+/// Stays on in release builds. `id` is the invariant's name (INV-P2) or a short sentence; prints it
+/// and aborts.
+[[noreturn]] void assertion_failed(const char* condition, const char* id, const char* file,
+                                   int line);
 
 } // namespace troupe
 
-#define TROUPE_ASSERT(condition, id)                                                                                   \
-  do {                                                                                                                 \
-    if (!(condition))                                                                                                  \
-      ::troupe::assertion_failed(#condition, id, __FILE__, __LINE__);                                                  \
+#define TROUPE_ASSERT(condition, id)                                  \
+  do {                                                                \
+    if (!(condition))                                                 \
+      ::troupe::assertion_failed(#condition, id, __FILE__, __LINE__); \
   } while (false)

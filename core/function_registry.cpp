@@ -13,7 +13,8 @@ std::mutex& index_mutex() {
   return m;
 }
 
-std::uint64_t fold(std::uint64_t h, std::string_view text) { // FNV-1a: names are short and this runs once
+std::uint64_t fold(std::uint64_t h,
+                   std::string_view text) { // FNV-1a: names are short and this runs once
   for (unsigned char c : text)
     h = (h ^ c) * 0x100000001b3ULL;
   return (h ^ 0xff) * 0x100000001b3ULL;
@@ -67,9 +68,11 @@ std::vector<const function_entry*>& function_table::index() const {
 
 function_index function_table::index_of(std::string_view name) const {
   auto& all = index();
-  auto at = std::lower_bound(all.begin(), all.end(), name, [](auto* e, std::string_view n) { return e->name < n; });
+  auto at = std::lower_bound(all.begin(), all.end(), name,
+                             [](auto* e, std::string_view n) { return e->name < n; });
   if (at == all.end() || (*at)->name != name)
-    throw_failure(errc::not_registered, "function '" + std::string{name} + "' has no TROUPE_FUNCTION");
+    throw_failure(errc::not_registered,
+                  "function '" + std::string{name} + "' has no TROUPE_FUNCTION");
   return static_cast<function_index>(at - all.begin());
 }
 
@@ -92,7 +95,8 @@ std::uint64_t function_table::hash() const {
   return h;
 }
 
-std::string first_difference(std::span<const function_line> ours, std::span<const function_line> theirs) {
+std::string first_difference(std::span<const function_line> ours,
+                             std::span<const function_line> theirs) {
   std::size_t i = 0;
   for (; i < ours.size() && i < theirs.size(); ++i) {
     if (ours[i].name < theirs[i].name)
@@ -100,7 +104,8 @@ std::string first_difference(std::span<const function_line> ours, std::span<cons
     if (theirs[i].name < ours[i].name)
       return "function '" + theirs[i].name + "' is registered there and not here";
     if (ours[i].signature != theirs[i].signature)
-      return "function '" + ours[i].name + "' is " + ours[i].signature + " here and " + theirs[i].signature + " there";
+      return "function '" + ours[i].name + "' is " + ours[i].signature + " here and "
+             + theirs[i].signature + " there";
   }
   if (i < ours.size())
     return "function '" + ours[i].name + "' is registered here and not there";

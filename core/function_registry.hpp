@@ -14,8 +14,8 @@
 #include <troupe/core/ids.hpp>
 #include <troupe/core/payload.hpp>
 
-/// The table of functions that a program can run by name in any of its processes. Filled by static objects before main,
-/// read only afterwards.
+/// The table of functions that a program can run by name in any of its processes. Filled by static
+/// objects before main, read only afterwards.
 namespace troupe {
 
 class step_host;
@@ -30,7 +30,8 @@ struct resource {
 struct function_entry {
   std::string name{};
   std::string signature{};
-  /// Runs it. Throws what the user's code throws, `troupe::error`, or std::length_error on broken bytes.
+  /// Runs it. Throws what the user's code throws, `troupe::error`, or std::length_error on broken
+  /// bytes.
   std::function<payload(step_host&, const payload&)> invoke{};
   /// Builds a resource instead (a dataset function, an iterator). Null for steps.
   std::function<resource(step_host&, const payload&)> make{};
@@ -52,8 +53,9 @@ public:
 
   /// Throws std::logic_error when the name is taken. `address` finds the entry again; may be null.
   void add(function_entry entry, const void* address);
-  /// The same for a name that the compiler made, and may make twice: lambdas in functions of the same name in two files.
-  /// A taken name gets "#2", "#3", in the binary's own order, which is the same in all of its processes. `key` finds it.
+  /// The same for a name that the compiler made, and may make twice: lambdas in functions of the
+  /// same name in two files. A taken name gets "#2", "#3", in the binary's own order, which is the
+  /// same in all of its processes. `key` finds it.
   void add_unnamed(function_entry entry, const void* key);
   /// Null when there is none.
   const function_entry* find(std::string_view name) const;
@@ -71,12 +73,14 @@ private:
   std::map<std::string, function_entry, std::less<>> by_name_{};
   std::map<const void*, std::string> by_address_{};
   mutable std::vector<const function_entry*> by_index_{};
-  mutable std::atomic<bool> indexed_{false}; ///< by_index_ is complete: every call looks, so without a lock
+  mutable std::atomic<bool> indexed_{
+    false}; ///< by_index_ is complete: every call looks, so without a lock
   std::vector<const function_entry*>& index() const;
 };
 
-/// Empty when equal; else one sentence naming the first function (by name) that only one side has or that has another
-/// signature there.
-std::string first_difference(std::span<const function_line> ours, std::span<const function_line> theirs);
+/// Empty when equal; else one sentence naming the first function (by name) that only one side has
+/// or that has another signature there.
+std::string first_difference(std::span<const function_line> ours,
+                             std::span<const function_line> theirs);
 
 } // namespace troupe

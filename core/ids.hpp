@@ -8,8 +8,8 @@
 
 #include <troupe/core/fields.hpp>
 
-/// Strong ids of everything that Troupe numbers. An id is an enum class with a fixed underlying type: it costs nothing,
-/// orders and hashes like its number, and two kinds of id never mix.
+/// Strong ids of everything that Troupe numbers. An id is an enum class with a fixed underlying
+/// type: it costs nothing, orders and hashes like its number, and two kinds of id never mix.
 namespace troupe {
 
 /// One start of a coordinator (`docs/protocol.md`, terms). Only grows.
@@ -35,20 +35,17 @@ enum class cut_id : std::uint64_t {};
 
 /// The number behind a strong id.
 template <class Id>
-  requires std::is_enum_v<Id>
-constexpr auto value_of(Id id) {
-  return static_cast<std::underlying_type_t<Id>>(id);
-}
+requires std::is_enum_v<Id>
+constexpr auto value_of(Id id) { return static_cast<std::underlying_type_t<Id>>(id); }
 
 /// The id after `id`.
 template <class Id>
-  requires std::is_enum_v<Id>
-constexpr Id next(Id id) {
-  return static_cast<Id>(value_of(id) + 1);
-}
+requires std::is_enum_v<Id>
+constexpr Id next(Id id) { return static_cast<Id>(value_of(id) + 1); }
 
-/// Identity of a scheduled closure. `term` keeps a restarted coordinator's closures apart from its predecessor's:
-/// counting from 0 again would make a restored ledger drop every new update, silently.
+/// Identity of a scheduled closure. `term` keeps a restarted coordinator's closures apart from its
+/// predecessor's: counting from 0 again would make a restored ledger drop every new update,
+/// silently.
 struct closure_id {
   term_no term{};
   std::uint64_t seq = 0;
@@ -73,8 +70,9 @@ struct task_id {
 /// "worker:1".
 std::string to_string(const task_id& task);
 
-/// Who fills a task: one life of one process. `nonce` is random, drawn by the process; `counter` is given by the view's
-/// author at registration, one higher for each new nonce of the task. 0 = not registered yet.
+/// Who fills a task: one life of one process. `nonce` is random, drawn by the process; `counter` is
+/// given by the view's author at registration, one higher for each new nonce of the task. 0 = not
+/// registered yet.
 struct incarnation {
   std::uint32_t counter = 0;
   std::uint64_t nonce = 0;
@@ -82,8 +80,8 @@ struct incarnation {
   TROUPE_FIELDS(incarnation, counter, nonce)
 };
 
-/// Key of one effect on one shard (the variable and the shard are the ledger's own): the attempt is not part of it, else
-/// a re-run would double.
+/// Key of one effect on one shard (the variable and the shard are the ledger's own): the attempt is
+/// not part of it, else a re-run would double.
 struct op_key {
   closure_id closure{};
   op_no op{};

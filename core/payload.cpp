@@ -44,17 +44,19 @@ result<payload> unflatten(std::string_view bytes) {
       in(raw, shape);
       type = static_cast<dtype>(raw);
       if (!is_sane(shape, type))
-        return make_failure(errc::corrupt, "payload: tensor of " + to_string(type) + to_string(shape));
+        return make_failure(errc::corrupt,
+                            "payload: tensor of " + to_string(type) + to_string(shape));
       total += static_cast<std::uint64_t>(count_of(shape)) * size_of(type);
       if (total > bytes.size())
-        return make_failure(errc::corrupt, "payload: tensors of " + std::to_string(total) + " bytes in "
-                                             + std::to_string(bytes.size()));
+        return make_failure(errc::corrupt, "payload: tensors of " + std::to_string(total)
+                                             + " bytes in " + std::to_string(bytes.size()));
     }
     payload out;
     in(out.bytes);
     if (in.rest_bytes() != total)
-      return make_failure(errc::corrupt, "payload: " + std::to_string(in.rest_bytes()) + " bytes of elements, "
-                                           + std::to_string(total) + " expected");
+      return make_failure(errc::corrupt, "payload: " + std::to_string(in.rest_bytes())
+                                           + " bytes of elements, " + std::to_string(total)
+                                           + " expected");
     for (auto& [type, shape] : heads) {
       out.tensors.emplace_back(type, std::move(shape));
       auto to = out.tensors.back().mutable_bytes();
@@ -68,7 +70,8 @@ result<payload> unflatten(std::string_view bytes) {
 
 void checked_reader::take(void* to, std::size_t size_bytes) {
   if (size_bytes > rest_.size())
-    throw std::length_error("need " + std::to_string(size_bytes) + " bytes, have " + std::to_string(rest_.size()));
+    throw std::length_error("need " + std::to_string(size_bytes) + " bytes, have "
+                            + std::to_string(rest_.size()));
   if (size_bytes > 0)
     std::memcpy(to, rest_.data(), size_bytes);
   rest_.remove_prefix(size_bytes);
@@ -76,7 +79,8 @@ void checked_reader::take(void* to, std::size_t size_bytes) {
 
 const tensor& checked_reader::tensor_at(std::uint32_t index) const {
   if (index >= tensors_.size())
-    throw std::length_error("tensor " + std::to_string(index) + " of " + std::to_string(tensors_.size()));
+    throw std::length_error("tensor " + std::to_string(index) + " of "
+                            + std::to_string(tensors_.size()));
   return tensors_[index];
 }
 

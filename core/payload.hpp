@@ -13,8 +13,8 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/tensor.hpp>
 
-/// Closure arguments and results: cereal bytes, and the tensors that stand in them by number, so that within a process
-/// tensors are handed over and not copied.
+/// Closure arguments and results: cereal bytes, and the tensors that stand in them by number, so
+/// that within a process tensors are handed over and not copied.
 namespace troupe {
 
 /// What goes into a step or comes out of it.
@@ -30,12 +30,15 @@ std::string flatten(const payload& x);
 /// Checks every count and length; `corrupt` otherwise.
 result<payload> unflatten(std::string_view bytes);
 
-/// Reads bytes that came from a peer or a disk: refuses any count that the rest of the input cannot hold before it
-/// allocates (cereal's own binary archive resizes to whatever the input says). Throws std::length_error.
+/// Reads bytes that came from a peer or a disk: refuses any count that the rest of the input cannot
+/// hold before it allocates (cereal's own binary archive resizes to whatever the input says).
+/// Throws std::length_error.
 class checked_reader : public cereal::InputArchive<checked_reader, cereal::AllowEmptyClassElision> {
 public:
   explicit checked_reader(std::string_view bytes, std::span<const tensor> tensors = {})
-    : cereal::InputArchive<checked_reader, cereal::AllowEmptyClassElision>(this), rest_{bytes}, tensors_{tensors} {}
+    : cereal::InputArchive<checked_reader, cereal::AllowEmptyClassElision>(this),
+      rest_{bytes},
+      tensors_{tensors} {}
   explicit checked_reader(const payload& x) : checked_reader{x.bytes, x.tensors} {}
   void take(void* to, std::size_t size_bytes);
   std::size_t rest_bytes() const { return rest_.size(); }
@@ -50,20 +53,18 @@ private:
 class plain_writer : public cereal::OutputArchive<plain_writer, cereal::AllowEmptyClassElision> {
 public:
   plain_writer() : cereal::OutputArchive<plain_writer, cereal::AllowEmptyClassElision>(this) {}
-  void put(const void* from, std::size_t size_bytes) { out.bytes.append(static_cast<const char*>(from), size_bytes); }
+  void put(const void* from, std::size_t size_bytes) {
+    out.bytes.append(static_cast<const char*>(from), size_bytes);
+  }
   payload out{};
 };
 
 template <class T>
-  requires std::is_arithmetic_v<T>
-void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const T& x) {
-  ar.put(&x, sizeof x);
-}
+requires std::is_arithmetic_v<T>
+void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const T& x) { ar.put(&x, sizeof x); }
 template <class T>
-  requires std::is_arithmetic_v<T>
-void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, T& x) {
-  ar.take(&x, sizeof x);
-}
+requires std::is_arithmetic_v<T>
+void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, T& x) { ar.take(&x, sizeof x); }
 template <class T>
 void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const cereal::BinaryData<T>& x) {
   ar.put(x.data, static_cast<std::size_t>(x.size));
@@ -81,8 +82,8 @@ void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, cereal::SizeTag<T>& x) {
   std::uint64_t count = 0;
   ar(count);
   if (count > ar.rest_bytes()) // every element takes at least a byte
-    throw std::length_error("count " + std::to_string(count) + " with " + std::to_string(ar.rest_bytes())
-                            + " bytes left");
+    throw std::length_error("count " + std::to_string(count) + " with "
+                            + std::to_string(ar.rest_bytes()) + " bytes left");
   x.size = static_cast<std::decay_t<T>>(count);
 }
 

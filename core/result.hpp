@@ -9,7 +9,8 @@
 
 namespace troupe {
 
-/// A value or a `failure`. Use only what CAF's and std's `expected` share: `if (x)`, `*x`, `x->`, `x.error()`.
+/// A value or a `failure`. Use only what CAF's and std's `expected` share: `if (x)`, `*x`, `x->`,
+/// `x.error()`.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -19,13 +20,16 @@ public:
   explicit operator bool() const noexcept { return data_.index() == 0; }
   T& operator*() & { return std::get<0>(data_); }
   const T& operator*() const& { return std::get<0>(data_); }
-  T operator*() && { return std::get<0>(std::move(data_)); } // by value: a range-for over a temporary must not dangle
+  T operator*() && {
+    return std::get<0>(std::move(data_));
+  } // by value: a range-for over a temporary must not dangle
   T* operator->() { return &std::get<0>(data_); }
   const T* operator->() const { return &std::get<0>(data_); }
   failure& error() { return std::get<1>(data_); }
   const failure& error() const { return std::get<1>(data_); }
 
-  /// The value; throws `troupe::error` instead when there is none. For the blocking public API only.
+  /// The value; throws `troupe::error` instead when there is none. For the blocking public API
+  /// only.
   T value_or_throw() && {
     if (!*this)
       throw_failure(std::move(error()));

@@ -8,17 +8,18 @@
 #include <troupe/core/ids.hpp>
 #include <troupe/core/tensor.hpp>
 
-/// Plain descriptions that travel: how a variable starts, how it is updated, where its shards are. The functions that
-/// interpret them are in `kernels/`.
+/// Plain descriptions that travel: how a variable starts, how it is updated, where its shards are.
+/// The functions that interpret them are in `kernels/`.
 namespace troupe {
 
 enum class schedule_kind : std::uint8_t {
-  constant = 0,           ///< initial
-  linear_decay = 1,       ///< initial until begin_step, then a line to `end` at end_step, then `end`
-  exponential_decay = 2,  ///< initial * rate^(t / end_step); staircase: integer quotient
-  cosine_decay = 3,       ///< initial until begin_step, then half a cosine down to `end` at end_step
-  piecewise_constant = 4, ///< values[i] for the first i with t < boundaries[i]; the last value after all
-  inverse_time = 5,       ///< initial / (1 + rate * t / end_step)
+  constant = 0,          ///< initial
+  linear_decay = 1,      ///< initial until begin_step, then a line to `end` at end_step, then `end`
+  exponential_decay = 2, ///< initial * rate^(t / end_step); staircase: integer quotient
+  cosine_decay = 3,      ///< initial until begin_step, then half a cosine down to `end` at end_step
+  piecewise_constant =
+    4,              ///< values[i] for the first i with t < boundaries[i]; the last value after all
+  inverse_time = 5, ///< initial / (1 + rate * t / end_step)
 };
 
 /// A learning rate as a function of the number of updates applied before.
@@ -32,7 +33,8 @@ struct schedule_spec {
   bool staircase = false;
   std::vector<std::uint64_t> boundaries{}; ///< ascending, at most 8
   std::vector<float> values{};             ///< one more than boundaries
-  TROUPE_FIELDS(schedule_spec, kind, initial, end, rate, begin_step, end_step, staircase, boundaries, values)
+  TROUPE_FIELDS(schedule_spec, kind, initial, end, rate, begin_step, end_step, staircase,
+                boundaries, values)
 };
 
 enum class optimizer_kind : std::uint8_t { none = 0, sgd = 1, momentum = 2, adagrad = 3, adam = 4 };
@@ -41,16 +43,18 @@ enum class optimizer_kind : std::uint8_t { none = 0, sgd = 1, momentum = 2, adag
 struct optimizer_spec {
   optimizer_kind kind = optimizer_kind::none;
   schedule_spec learning_rate{};
-  float momentum = 0.9f; ///< momentum
-  bool nesterov = false; ///< momentum
-  float beta_1 = 0.9f;   ///< adam
-  float beta_2 = 0.999f; ///< adam
-  float epsilon = 1e-7f; ///< adam, adagrad
+  float momentum = 0.9f;            ///< momentum
+  bool nesterov = false;            ///< momentum
+  float beta_1 = 0.9f;              ///< adam
+  float beta_2 = 0.999f;            ///< adam
+  float epsilon = 1e-7f;            ///< adam, adagrad
   float initial_accumulator = 0.1f; ///< adagrad
-  TROUPE_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2, epsilon, initial_accumulator)
+  TROUPE_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2, epsilon,
+                initial_accumulator)
 };
 
-/// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam: m, v).
+/// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam:
+/// m, v).
 constexpr std::uint32_t slot_count(optimizer_kind kind) {
   switch (kind) {
     case optimizer_kind::momentum:
@@ -72,7 +76,8 @@ enum class initializer_kind : std::uint8_t {
   identity = 8,         ///< 1 where row == column
 };
 
-/// How a variable's rows start. Draws are keyed by (seed, name, global row), so any split into shards starts alike.
+/// How a variable's rows start. Draws are keyed by (seed, name, global row), so any split into
+/// shards starts alike.
 struct initializer_spec {
   initializer_kind kind = initializer_kind::zeros;
   float a = 0.0f;
@@ -104,7 +109,9 @@ struct variable_spec {
   /// Rows along axis 0; 1 for a scalar.
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
   /// Elements in a row.
-  std::int64_t row_size() const { return shape.empty() ? 1 : count_of(shape) / (shape[0] > 0 ? shape[0] : 1); }
+  std::int64_t row_size() const {
+    return shape.empty() ? 1 : count_of(shape) / (shape[0] > 0 ? shape[0] : 1);
+  }
   bool is_sharded() const { return shards.size() > 1; }
   /// "w" or, of several shards, "w/part_1" (row PS-H8).
   std::string shard_name(std::size_t shard) const {

@@ -19,8 +19,8 @@ struct row_block {
   std::uint64_t version = 0;
 };
 
-/// A variable as read: its shards in row order, each at one version (not a snapshot across shards). In one process the
-/// blocks are the servers' own memory.
+/// A variable as read: its shards in row order, each at one version (not a snapshot across shards).
+/// In one process the blocks are the servers' own memory.
 struct variable_value {
   troupe::dtype type = dtype::f32;
   shape_t shape{};
@@ -30,7 +30,8 @@ struct variable_value {
 };
 
 enum class mutation_kind : std::uint8_t {
-  apply = 0,       ///< gradient through the variable's optimizer; `indices` given: rows of a sparse gradient
+  apply =
+    0, ///< gradient through the variable's optimizer; `indices` given: rows of a sparse gradient
   assign = 1,      ///< values of the variable's whole shape
   assign_add = 2,  ///< the same
   assign_sub = 3,  ///< the same
@@ -56,8 +57,9 @@ struct mutation {
   tensor indices{}; ///< i64 [n], global rows; undefined when dense
 };
 
-/// What a running step reaches: implemented by the worker's lane, wrapped by the public `worker_context`. Lane only.
-/// Every call is a sign of life and throws `troupe::error`; `cancelled` as a code when the closure was cancelled.
+/// What a running step reaches: implemented by the worker's lane, wrapped by the public
+/// `worker_context`. Lane only. Every call is a sign of life and throws `troupe::error`;
+/// `cancelled` as a code when the closure was cancelled.
 class step_host {
 public:
   virtual ~step_host() = default;
@@ -68,13 +70,15 @@ public:
   virtual bool cancelled() = 0;
   /// `unknown_variable` names the id.
   virtual std::shared_ptr<const variable_spec> describe(variable_id variable) = 0;
-  /// The variable of that name, made if there is none; `mismatch` when it was made with another specification. `wanted`
-  /// has no id and no shards.
+  /// The variable of that name, made if there is none; `mismatch` when it was made with another
+  /// specification. `wanted` has no id and no shards.
   virtual std::shared_ptr<const variable_spec> get_or_create(const variable_spec& wanted) = 0;
   virtual std::vector<variable_value> read(std::span<const variable_id> variables) = 0;
-  /// Rows `indices` (i64, any rank) of the variable: shape(indices) + row shape, in the order asked.
+  /// Rows `indices` (i64, any rank) of the variable: shape(indices) + row shape, in the order
+  /// asked.
   virtual tensor gather(variable_id variable, const tensor& indices) = 0;
-  /// Sends all; returns when they are in the channels' windows. The closure ends when all are acknowledged.
+  /// Sends all; returns when they are in the channels' windows. The closure ends when all are
+  /// acknowledged.
   virtual void mutate(std::span<const mutation> ops) = 0;
   /// The worker's own object behind a resource id; `input_failed` when it could not be built.
   virtual resource& resource_of(resource_id id) = 0;

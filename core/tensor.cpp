@@ -16,8 +16,9 @@ constexpr std::int64_t sane_bytes_max = std::int64_t{1} << 47;
 
 std::shared_ptr<void> allocate(std::size_t size_bytes) {
   auto rounded = (size_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
-  void* at = ::operator new(rounded == 0 ? alignment_bytes : rounded, std::align_val_t{alignment_bytes});
-  return {at, [](void* p) { ::operator delete(p, std::align_val_t{alignment_bytes}); }};
+  void* at =
+    ::operator new (rounded == 0 ? alignment_bytes : rounded, std::align_val_t{alignment_bytes});
+  return {at, [](void* p) { ::operator delete (p, std::align_val_t{alignment_bytes}); }};
 }
 
 template <class T>
@@ -73,21 +74,25 @@ bool is_sane(const shape_t& shape, dtype type) {
       return false;
     left /= extent;
   }
-  (void) empty;
+  (void)empty;
   return true;
 }
 
 tensor::tensor(troupe::dtype type, shape_t shape) : type_{type}, shape_{std::move(shape)} {
   if (!is_sane(shape_, type_))
-    throw_failure(errc::invalid_argument, "tensor: shape " + to_string(shape_) + " of " + to_string(type_)
-                                            + " is negative or too large");
+    throw_failure(errc::invalid_argument, "tensor: shape " + to_string(shape_) + " of "
+                                            + to_string(type_) + " is negative or too large");
   size_ = count_of(shape_);
   owner_ = allocate(size_bytes());
   data_ = static_cast<std::byte*>(owner_.get());
 }
 
 tensor::tensor(troupe::dtype type, shape_t shape, std::shared_ptr<void> owner, std::byte* data)
-  : type_{type}, shape_{std::move(shape)}, size_{count_of(shape_)}, owner_{std::move(owner)}, data_{data} {}
+  : type_{type},
+    shape_{std::move(shape)},
+    size_{count_of(shape_)},
+    owner_{std::move(owner)},
+    data_{data} {}
 
 tensor tensor::zeros(troupe::dtype type, shape_t shape) {
   tensor out{type, std::move(shape)};
@@ -99,8 +104,8 @@ template <class T>
 tensor tensor::of(shape_t shape, std::span<const T> values) {
   tensor out{dtype_of<T>::value, std::move(shape)};
   if (values.size() != static_cast<std::size_t>(out.size()))
-    throw_failure(errc::shape_mismatch, "tensor: " + std::to_string(values.size()) + " values for shape "
-                                          + to_string(out.shape()));
+    throw_failure(errc::shape_mismatch, "tensor: " + std::to_string(values.size())
+                                          + " values for shape " + to_string(out.shape()));
   if (!values.empty())
     std::memcpy(out.data_, values.data(), values.size_bytes());
   return out;
@@ -117,8 +122,8 @@ tensor tensor::rows(std::int64_t begin, std::int64_t end) const {
   if (shape_.empty() && begin == 0 && end == 1)
     return *this;
   if (shape_.empty() || begin < 0 || end < begin || end > shape_[0])
-    throw_failure(errc::out_of_range, "tensor: rows [" + std::to_string(begin) + ", " + std::to_string(end)
-                                        + ") of shape " + to_string(shape_));
+    throw_failure(errc::out_of_range, "tensor: rows [" + std::to_string(begin) + ", "
+                                        + std::to_string(end) + ") of shape " + to_string(shape_));
   tensor out = *this;
   out.shape_[0] = end - begin;
   out.size_ = count_of(out.shape_);
@@ -128,7 +133,8 @@ tensor tensor::rows(std::int64_t begin, std::int64_t end) const {
 
 tensor tensor::reshaped(shape_t shape) const {
   if (!is_sane(shape, type_) || count_of(shape) != size_)
-    throw_failure(errc::shape_mismatch, "tensor: shape " + to_string(shape_) + " as " + to_string(shape));
+    throw_failure(errc::shape_mismatch,
+                  "tensor: shape " + to_string(shape_) + " as " + to_string(shape));
   tensor out = *this;
   out.shape_ = std::move(shape);
   return out;
@@ -150,7 +156,8 @@ bool operator==(const tensor& a, const tensor& b) {
 
 void tensor::require(troupe::dtype type) const {
   if (type != type_)
-    throw_failure(errc::dtype_mismatch, "tensor: elements are " + to_string(type_) + ", asked as " + to_string(type));
+    throw_failure(errc::dtype_mismatch,
+                  "tensor: elements are " + to_string(type_) + ", asked as " + to_string(type));
 }
 
 void tensor::require_one() const {
@@ -171,8 +178,10 @@ tensor concatenate(std::span<const tensor> parts) {
     if (part.type() != parts[0].type())
       throw_failure(errc::dtype_mismatch, "concatenate: " + to_string(part.type()) + " after "
                                             + to_string(parts[0].type()));
-    if (other.size() != shape.size() || !std::equal(shape.begin() + 1, shape.end(), other.begin() + 1))
-      throw_failure(errc::shape_mismatch, "concatenate: " + to_string(other) + " after " + to_string(parts[0].shape()));
+    if (other.size() != shape.size()
+        || !std::equal(shape.begin() + 1, shape.end(), other.begin() + 1))
+      throw_failure(errc::shape_mismatch,
+                    "concatenate: " + to_string(other) + " after " + to_string(parts[0].shape()));
     shape[0] += other[0];
   }
   tensor out{parts[0].type(), shape};

@@ -12,20 +12,48 @@
 namespace troupe {
 
 /// Element types. The numbers are on disk and on the wire.
-enum class dtype : std::uint8_t { u8 = 0, i8 = 1, i32 = 2, i64 = 3, f16 = 4, bf16 = 5, f32 = 6, f64 = 7 };
+enum class dtype : std::uint8_t {
+  u8 = 0,
+  i8 = 1,
+  i32 = 2,
+  i64 = 3,
+  f16 = 4,
+  bf16 = 5,
+  f32 = 6,
+  f64 = 7
+};
 
 /// "f32"; "dtype(9)" for a value outside the enum.
 std::string to_string(dtype type);
 /// Bytes of an element; 0 for a value outside the enum.
 std::size_t size_of(dtype type);
 
-template <class T> struct dtype_of;
-template <> struct dtype_of<std::uint8_t> { static constexpr dtype value = dtype::u8; };
-template <> struct dtype_of<std::int8_t> { static constexpr dtype value = dtype::i8; };
-template <> struct dtype_of<std::int32_t> { static constexpr dtype value = dtype::i32; };
-template <> struct dtype_of<std::int64_t> { static constexpr dtype value = dtype::i64; };
-template <> struct dtype_of<float> { static constexpr dtype value = dtype::f32; };
-template <> struct dtype_of<double> { static constexpr dtype value = dtype::f64; };
+template <class T>
+struct dtype_of;
+template <>
+struct dtype_of<std::uint8_t> {
+  static constexpr dtype value = dtype::u8;
+};
+template <>
+struct dtype_of<std::int8_t> {
+  static constexpr dtype value = dtype::i8;
+};
+template <>
+struct dtype_of<std::int32_t> {
+  static constexpr dtype value = dtype::i32;
+};
+template <>
+struct dtype_of<std::int64_t> {
+  static constexpr dtype value = dtype::i64;
+};
+template <>
+struct dtype_of<float> {
+  static constexpr dtype value = dtype::f32;
+};
+template <>
+struct dtype_of<double> {
+  static constexpr dtype value = dtype::f64;
+};
 
 /// Extents, slowest axis first. Empty: a scalar.
 using shape_t = std::vector<std::int64_t>;
@@ -34,11 +62,13 @@ using shape_t = std::vector<std::int64_t>;
 std::int64_t count_of(const shape_t& shape);
 /// "[3, 4]".
 std::string to_string(const shape_t& shape);
-/// False when an extent is negative or the byte count overflows 2^47: the check for shapes that came from outside.
+/// False when an extent is negative or the byte count overflows 2^47: the check for shapes that
+/// came from outside.
 bool is_sane(const shape_t& shape, dtype type);
 
-/// A dense row-major array in host memory. A handle: copies share the elements, as do views (`rows`, `reshaped`).
-/// Whoever fills a tensor does so before handing it on; after that it is read only. Any thread may read.
+/// A dense row-major array in host memory. A handle: copies share the elements, as do views
+/// (`rows`, `reshaped`). Whoever fills a tensor does so before handing it on; after that it is read
+/// only. Any thread may read.
 class tensor {
 public:
   /// No value: rank 0, no elements, `defined()` is false.
@@ -49,14 +79,20 @@ public:
   tensor(dtype type, shape_t shape, std::shared_ptr<void> owner, std::byte* data);
 
   static tensor zeros(dtype type, shape_t shape);
-  template <class T> static tensor of(shape_t shape, std::span<const T> values);
-  template <class T> static tensor of(shape_t shape, std::initializer_list<T> values) {
+  template <class T>
+  static tensor of(shape_t shape, std::span<const T> values);
+  template <class T>
+  static tensor of(shape_t shape, std::initializer_list<T> values) {
     return of<T>(std::move(shape), std::span<const T>{values.begin(), values.size()});
   }
-  template <class T> static tensor vector(std::initializer_list<T> values) {
+  template <class T>
+  static tensor vector(std::initializer_list<T> values) {
     return of<T>({static_cast<std::int64_t>(values.size())}, values);
   }
-  template <class T> static tensor scalar(T value) { return of<T>({}, std::span<const T>{&value, 1}); }
+  template <class T>
+  static tensor scalar(T value) {
+    return of<T>({}, std::span<const T>{&value, 1});
+  }
 
   bool defined() const noexcept { return data_ != nullptr; }
   troupe::dtype type() const noexcept { return type_; }
@@ -64,7 +100,9 @@ public:
   std::size_t rank() const noexcept { return shape_.size(); }
   /// Elements.
   std::int64_t size() const noexcept { return size_; }
-  std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(size_) * size_of(type_); }
+  std::size_t size_bytes() const noexcept {
+    return static_cast<std::size_t>(size_) * size_of(type_);
+  }
   /// Extent of axis 0; 1 for a scalar.
   std::int64_t rows() const noexcept { return shape_.empty() ? 1 : shape_[0]; }
   /// Elements per row; 0 when there are no rows.
@@ -74,16 +112,19 @@ public:
   std::span<std::byte> mutable_bytes() noexcept { return {data_, size_bytes()}; }
 
   /// Elements as T; throws `dtype_mismatch` when T is another type.
-  template <class T> std::span<const T> as() const {
+  template <class T>
+  std::span<const T> as() const {
     require(dtype_of<T>::value);
     return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(size_)};
   }
-  template <class T> std::span<T> mutable_as() {
+  template <class T>
+  std::span<T> mutable_as() {
     require(dtype_of<T>::value);
     return {reinterpret_cast<T*>(data_), static_cast<std::size_t>(size_)};
   }
   /// The only element; throws `shape_mismatch` when there are more or none.
-  template <class T> T item() const {
+  template <class T>
+  T item() const {
     require_one();
     return as<T>()[0];
   }
@@ -107,7 +148,8 @@ private:
   std::byte* data_ = nullptr;
 };
 
-/// One after the other along axis 0; throws when types or other extents differ, or `parts` is empty.
+/// One after the other along axis 0; throws when types or other extents differ, or `parts` is
+/// empty.
 tensor concatenate(std::span<const tensor> parts);
 
 /// "f32[2, 3]{1, 2, 3, 4, 5, 6}", at most 16 elements.

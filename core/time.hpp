@@ -7,7 +7,8 @@ namespace troupe {
 
 using duration = std::chrono::nanoseconds;
 
-/// The clock of the `clock_port`: steady, with an origin of its own. A tag only: nothing can ask it for the time.
+/// The clock of the `clock_port`: steady, with an origin of its own. A tag only: nothing can ask it
+/// for the time.
 struct port_clock {
   using rep = std::int64_t;
   using period = std::nano;

@@ -21,7 +21,9 @@ public:
   /// 0 when it never came.
   std::uint64_t events(std::string_view id) const;
   std::uint64_t marks(std::string_view id) const;
-  /// All marks so far with their counts, in name order.
+  /// All events so far with their counts, in name order.
+  std::map<std::string, std::uint64_t> all_events() const;
+  /// The same of marks.
   std::map<std::string, std::uint64_t> all_marks() const;
 
 private:

@@ -10,33 +10,35 @@ namespace troupe {
 ///   hello ->                membership (the member asks)
 ///   view_changed, probe_member, fenced_notice, end_member <- membership
 
-/// Failure detector and author of the views. Published at the coordinator's port: every process finds it first.
-using membership_actor = caf::typed_actor<signature<hello_answer(hello)>,   // any process
-                                          signature<void(heartbeat)>,       // members
-                                          signature<void(leave)>,           // members
-                                          signature<void(follow_members)>,  // coordinator
-                                          signature<void(fence_member)>,    // coordinator
-                                          signature<void(end_cluster)>,     // coordinator
-                                          signature<void(tick)>>;           // itself
+/// Failure detector and author of the views. Published at the coordinator's port: every process
+/// finds it first.
+using membership_actor = caf::typed_actor<signature<hello_answer(hello)>,  // any process
+                                          signature<void(heartbeat)>,      // members
+                                          signature<void(leave)>,          // members
+                                          signature<void(follow_members)>, // coordinator
+                                          signature<void(fence_member)>,   // coordinator
+                                          signature<void(end_cluster)>,    // coordinator
+                                          signature<void(tick)>>;          // itself
 
 /// Runs the program's closures.
-using coordinator_actor = caf::typed_actor<signature<void(member_joined)>,    // membership
-                                           signature<void(member_lost)>,      // membership
-                                           signature<void(lanes_seen)>,       // membership
-                                           signature<void(worker_report)>,    // workers
-                                           signature<variable_answer(request_variable)>, // workers
-                                           signature<void(closures_settled)>, // servers
-                                           signature<void(work_waiting)>,     // the program's threads
-                                           signature<void(cancel_requested)>, // the program's threads
-                                           signature<void(run_call)>,     // the program's threads
-                                           signature<void(tick)>>;            // itself
+using coordinator_actor =
+  caf::typed_actor<signature<void(member_joined)>,               // membership
+                   signature<void(member_lost)>,                 // membership
+                   signature<void(lanes_seen)>,                  // membership
+                   signature<void(worker_report)>,               // workers
+                   signature<variable_answer(request_variable)>, // workers
+                   signature<void(closures_settled)>,            // servers
+                   signature<void(work_waiting)>,                // the program's threads
+                   signature<void(cancel_requested)>,            // the program's threads
+                   signature<void(run_call)>,                    // the program's threads
+                   signature<void(tick)>>;                       // itself
 
 /// Owns compute lanes and per-worker resources.
 using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membership
                                       signature<void(probe_member)>,    // membership
                                       signature<void(fenced_notice)>,   // membership
                                       signature<void(end_member)>,      // membership
-                                      signature<void(leave_cluster)>, // its process
+                                      signature<void(leave_cluster)>,   // its process
                                       signature<void(admit_worker)>,    // coordinator
                                       signature<void(run_closures)>,    // coordinator
                                       signature<void(recall_closures)>, // coordinator
@@ -49,18 +51,19 @@ using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membe
                                       signature<void(tick)>>;           // itself
 
 /// Owns the lives of a server's shards and lanes.
-using parameter_server_actor = caf::typed_actor<signature<void(view_changed)>,               // membership
-                                                signature<void(probe_member)>,               // membership
-                                                signature<void(fenced_notice)>,              // membership
-                                                signature<void(end_member)>,                 // membership
-                                      signature<void(leave_cluster)>, // its process
-                                                signature<term_answer(grant_term)>,          // coordinator
-                                                signature<done_answer(create_shards)>,       // coordinator
-                                                signature<done_answer(drop_shards)>,         // coordinator
-                                                signature<void(settle_closures)>,            // coordinator
-                                                signature<done_answer(take_cut)>,            // coordinator
-                                                signature<done_answer(drop_cut)>,            // coordinator
-                                                signature<server_statistics(query_server)>,  // coordinator
-                                                signature<void(tick)>>;                      // itself
+using parameter_server_actor =
+  caf::typed_actor<signature<void(view_changed)>,              // membership
+                   signature<void(probe_member)>,              // membership
+                   signature<void(fenced_notice)>,             // membership
+                   signature<void(end_member)>,                // membership
+                   signature<void(leave_cluster)>,             // its process
+                   signature<term_answer(grant_term)>,         // coordinator
+                   signature<done_answer(create_shards)>,      // coordinator
+                   signature<done_answer(drop_shards)>,        // coordinator
+                   signature<void(settle_closures)>,           // coordinator
+                   signature<done_answer(take_cut)>,           // coordinator
+                   signature<done_answer(drop_cut)>,           // coordinator
+                   signature<server_statistics(query_server)>, // coordinator
+                   signature<void(tick)>>;                     // itself
 
 } // namespace troupe

@@ -14,18 +14,20 @@
 #include <troupe/core/promise.hpp>
 #include <troupe/core/specs.hpp>
 
-/// Every message between actors, one struct each. Commands are imperative, events past tense, answers nouns. What crosses
-/// processes carries a `message_header` and stays under `message_bytes_max`; bytes are std::string (CAF 0.17 checks its
-/// length before it allocates, and a vector's not).
+/// Every message between actors, one struct each. Commands are imperative, events past tense,
+/// answers nouns. What crosses processes carries a `message_header` and stays under
+/// `message_bytes_max`; bytes are std::string (CAF 0.17 checks its length before it allocates, and
+/// a vector's not).
 namespace troupe {
 
 inline constexpr std::uint16_t protocol_version = 1;
-/// Closure arguments and results up to this travel in the message; larger ones are blobs of the data plane.
+/// Closure arguments and results up to this travel in the message; larger ones are blobs of the
+/// data plane.
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
 inline constexpr std::size_t message_bytes_max = 64 * 1024;
 
-/// In front of every message between processes. The receiver refuses a fenced sender, another incarnation of itself and
-/// an older term; an older epoch is no reason to refuse.
+/// In front of every message between processes. The receiver refuses a fenced sender, another
+/// incarnation of itself and an older term; an older epoch is no reason to refuse.
 struct message_header {
   term_no term{};
   epoch_no epoch{};
@@ -36,7 +38,8 @@ struct message_header {
   TROUPE_FIELDS(message_header, term, epoch, from, sender, receiver, request)
 };
 
-// --- membership -------------------------------------------------------------------------------------------------
+// --- membership
+// -------------------------------------------------------------------------------------------------
 
 struct member {
   task_id task{};
@@ -69,15 +72,18 @@ struct hello {
   std::uint64_t nonce = 0;
   std::uint64_t functions_hash = 0;
   std::vector<function_line> functions{}; ///< empty when it would be too long for a message
-  std::string data_address{};    ///< where its data plane listens; empty when it has none
+  std::string data_address{};             ///< where its data plane listens; empty when it has none
   std::string control_address{}; ///< where its actor is published; empty within one process
-  std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty without one
-  TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address, control_address, token_mac)
+  std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty
+                           ///< without one
+  TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address,
+                control_address, token_mac)
 };
 
 /// What `token_mac` covers.
 inline std::string hello_text(const hello& x) {
-  return x.cluster + "\n" + to_string(x.task) + "\n" + std::to_string(x.nonce) + "\n" + x.data_address;
+  return x.cluster + "\n" + to_string(x.task) + "\n" + std::to_string(x.nonce) + "\n"
+         + x.data_address;
 }
 
 /// `why.code` none: admitted as `inc`.
@@ -190,9 +196,11 @@ struct tick {
   TROUPE_FIELDS(tick, what, number)
 };
 
-// --- coordinator and workers ------------------------------------------------------------------------------------
+// --- coordinator and workers
+// ------------------------------------------------------------------------------------
 
-/// One closure to run. Arguments are inline, handed over within a process, or a blob of the coordinator's data plane.
+/// One closure to run. Arguments are inline, handed over within a process, or a blob of the
+/// coordinator's data plane.
 struct closure_order {
   closure_id id{};
   attempt_no attempt{};
@@ -202,7 +210,8 @@ struct closure_order {
   std::string arguments{};       ///< flat payload when not handed over and small
   std::uint64_t blob_bytes = 0;  ///< not 0: get blob (closure, argument) of that size
   local_only<const payload> handed{};
-  TROUPE_FIELDS(closure_order, id, attempt, function, wants_result, deadline_ms, arguments, blob_bytes, handed)
+  TROUPE_FIELDS(closure_order, id, attempt, function, wants_result, deadline_ms, arguments,
+                blob_bytes, handed)
 };
 
 struct resource_order {
@@ -319,7 +328,8 @@ struct lane_progress {
   TROUPE_FIELDS(lane_progress, lane)
 };
 
-// --- coordinator and servers ------------------------------------------------------------------------------------
+// --- coordinator and servers
+// ------------------------------------------------------------------------------------
 
 /// First message of a coordinator to a server that joined.
 struct grant_term {
@@ -394,7 +404,8 @@ struct server_statistics {
   TROUPE_FIELDS(server_statistics, why, shards, bytes, pushes_applied, duplicates, refused)
 };
 
-// --- the program and its coordinator, in one process ------------------------------------------------------------
+// --- the program and its coordinator, in one process
+// ------------------------------------------------------------
 
 /// The closure queue went from empty to not empty.
 struct work_waiting {
@@ -410,7 +421,8 @@ struct cancel_requested {
 
 class coordinator_call;
 
-/// What a blocking public call asks of the coordinator; it answers through a promise of the call's own.
+/// What a blocking public call asks of the coordinator; it answers through a promise of the call's
+/// own.
 struct run_call {
   local_only<coordinator_call> call{};
   TROUPE_FIELDS(run_call, call)

@@ -4,10 +4,16 @@
 
 namespace troupe {
 
-cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> shared, coordinator_actor actor,
-                 std::uint32_t servers, link_maker connect, vault_maker open_vault, duration request_max)
-  : env_{env}, shared_{std::move(shared)}, actor_{std::move(actor)}, servers_{servers},
-    connect_{std::move(connect)}, open_vault_{std::move(open_vault)}, request_max_{request_max} {}
+cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> shared,
+                 coordinator_actor actor, std::uint32_t servers, link_maker connect,
+                 vault_maker open_vault, duration request_max)
+  : env_{env},
+    shared_{std::move(shared)},
+    actor_{std::move(actor)},
+    servers_{servers},
+    connect_{std::move(connect)},
+    open_vault_{std::move(open_vault)},
+    request_max_{request_max} {}
 
 cluster::~cluster() = default;
 
@@ -47,12 +53,15 @@ public:
     from_.free_.push_back(std::move(thread_));
   }
   parameter_client& begin() {
-    thread_->client->begin(program_call_id(), attempt_no{1}, {.task = {.job = job_kind::chief, .index = 0}});
+    thread_->client->begin(program_call_id(), attempt_no{1},
+                           {.task = {.job = job_kind::chief, .index = 0}});
     return *thread_->client;
   }
 
 private:
-  closure_id program_call_id() { return troupe::program_call(from_.term(), thread_->number, ++thread_->calls); }
+  closure_id program_call_id() {
+    return troupe::program_call(from_.term(), thread_->number, ++thread_->calls);
+  }
   cluster& from_;
   std::unique_ptr<program_thread> thread_;
 };
@@ -90,7 +99,8 @@ std::shared_ptr<const variable_spec> cluster::spec_of(variable_id id) const {
   return at == specs_.end() ? nullptr : at->second;
 }
 
-// --- remote values ----------------------------------------------------------------------------------------------
+// --- remote values
+// ----------------------------------------------------------------------------------------------
 
 const payload& remote_handle::wait(time_point deadline) const {
   if (!state_)
@@ -102,7 +112,8 @@ const payload& remote_handle::wait(time_point deadline) const {
       break;
     auto now = cluster_->env().clock.now();
     if (now >= deadline)
-      throw_failure(errc::deadline, "fetch: closure " + std::to_string(state_->id.seq) + " has not ended in time");
+      throw_failure(errc::deadline,
+                    "fetch: closure " + std::to_string(state_->id.seq) + " has not ended in time");
     if (now >= shared.queue->no_worker_deadline())
       throw_failure(shared.queue->no_worker_failure());
   }

@@ -8,7 +8,8 @@ namespace detail {
 
 namespace {
 
-/// Tells the coordinator when the program has dropped the last handle of a resource and no closure needs it.
+/// Tells the coordinator when the program has dropped the last handle of a resource and no closure
+/// needs it.
 class lease final : public resource_lease {
 public:
   lease(std::weak_ptr<cluster> owner, resource_id id, std::shared_ptr<resource_lease> needs)
@@ -47,8 +48,9 @@ bool register_iterator() {
                                     worker_context ctx{host};
                                     auto& data = resource_as<dataset>(ctx, id);
                                     auto made = data.iterate(data_context{host.env()});
-                                    return resource{std::make_shared<dataset_iterator>(std::move(made)),
-                                                    &typeid(dataset_iterator)};
+                                    return resource{
+                                      std::make_shared<dataset_iterator>(std::move(made)),
+                                      &typeid(dataset_iterator)};
                                   }},
                                nullptr);
   return true;
@@ -57,8 +59,8 @@ bool register_iterator() {
 
 } // namespace
 
-std::pair<resource_id, std::shared_ptr<resource_lease>>
-coordinator_front::add_resource(std::string_view function, payload arguments, std::shared_ptr<resource_lease> needs) {
+std::pair<resource_id, std::shared_ptr<resource_lease>> coordinator_front::add_resource(
+  std::string_view function, payload arguments, std::shared_ptr<resource_lease> needs) {
   resource_order order{.id = owner().next_resource(),
                        .function = function_table::global().index_of(function),
                        .arguments = arguments.bytes.empty() ? std::string{} : flatten(arguments)};
@@ -75,7 +77,8 @@ coordinator_front::add_resource(std::string_view function, payload arguments, st
   return {id, std::make_shared<lease>(owner_ptr(), id, std::move(needs))};
 }
 
-std::shared_ptr<coordinator_front> strategy_state::front(const std::shared_ptr<strategy_state>& self) {
+std::shared_ptr<coordinator_front> strategy_state::front(
+  const std::shared_ptr<strategy_state>& self) {
   std::lock_guard lock{mutex_};
   auto out = front_.lock();
   if (!out)
@@ -83,7 +86,8 @@ std::shared_ptr<coordinator_front> strategy_state::front(const std::shared_ptr<s
   return out;
 }
 
-// --- checkpoints ------------------------------------------------------------------------------------------------
+// --- checkpoints
+// ------------------------------------------------------------------------------------------------
 
 void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut) {
   std::vector<std::string> parts{std::string{value_part}};
@@ -95,7 +99,8 @@ void coordinator_front::write_variable(checkpoint_writer& to, const variable_spe
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
       auto piece = vault->read_cut(cut, v.id, static_cast<shard_index>(i), part).value_or_throw();
       steps = std::max(steps, piece.applies);
-      to.add_slice(v.name, v.type, v.shape, parts[part], v.shards[i].row_begin, piece.rows).value_or_throw();
+      to.add_slice(v.name, v.type, v.shape, parts[part], v.shards[i].row_begin, piece.rows)
+        .value_or_throw();
     }
   }
   to.set_steps(v.name, steps, v.optimizer.kind).value_or_throw();
@@ -104,7 +109,8 @@ void coordinator_front::write_variable(checkpoint_writer& to, const variable_spe
 std::string coordinator_front::save(const std::string& directory, const save_options& options) {
   auto& c = owner();
   auto variables = strategy_->variables();
-  auto cut = c.call<cut_id>("save", options.deadline, [](coordinator_state& s, auto done) { s.take_cut(done); });
+  auto cut = c.call<cut_id>("save", options.deadline,
+                            [](coordinator_state& s, auto done) { s.take_cut(done); });
   struct drop_at_end {
     cluster& c;
     cut_id cut;
@@ -120,7 +126,8 @@ std::string coordinator_front::save(const std::string& directory, const save_opt
       c.post(std::make_shared<drop>(cut));
     }
   } guard{c, cut};
-  checkpoint_writer to{c.env().storage, directory,
+  checkpoint_writer to{c.env().storage,
+                       directory,
                        {.keep = static_cast<std::uint32_t>(options.keep), .trace = c.env().trace}};
   to.begin().value_or_throw();
   for (const auto& v : variables)
@@ -142,7 +149,8 @@ std::vector<std::string> coordinator_front::restore(const std::string& directory
 
 } // namespace detail
 
-// --- the handle -------------------------------------------------------------------------------------------------
+// --- the handle
+// -------------------------------------------------------------------------------------------------
 
 cluster_coordinator::cluster_coordinator(parameter_server_strategy& strategy) {
   front_ = strategy.state()->front(strategy.state());
@@ -155,9 +163,7 @@ std::string_view cluster_coordinator::name_of(const void* address) {
   return name;
 }
 
-std::shared_ptr<cluster> cluster_coordinator::owner() const {
-  return front_->owner_ptr();
-}
+std::shared_ptr<cluster> cluster_coordinator::owner() const { return front_->owner_ptr(); }
 
 remote_handle cluster_coordinator::put(detail::call call, const closure_options& options) {
   closure c{.function = call.function,
@@ -169,30 +175,28 @@ remote_handle cluster_coordinator::put(detail::call call, const closure_options&
   return remote_handle{std::move(state), front_->owner_ptr()};
 }
 
-void cluster_coordinator::join() {
-  front_->owner().queue().wait(never).value_or_throw();
-}
+void cluster_coordinator::join() { front_->owner().queue().wait(never).value_or_throw(); }
 
 void cluster_coordinator::join(duration timeout) {
   front_->owner().queue().wait(after(front_->owner().env().clock.now(), timeout)).value_or_throw();
 }
 
-bool cluster_coordinator::done() {
-  return front_->owner().queue().done().value_or_throw();
-}
+bool cluster_coordinator::done() { return front_->owner().queue().done().value_or_throw(); }
 
 std::vector<failure> cluster_coordinator::errors() const {
   return front_->owner().queue().errors();
 }
 
-std::pair<resource_id, std::shared_ptr<resource_lease>> cluster_coordinator::add_resource(const void* function) {
+std::pair<resource_id, std::shared_ptr<resource_lease>> cluster_coordinator::add_resource(
+  const void* function) {
   return front_->add_resource(name_of(function), {}, nullptr);
 }
 
 per_worker<dataset_iterator> per_worker_dataset::iterator() const {
   plain_writer arguments;
   arguments(built_.id());
-  auto [id, lease] = front_->add_resource(detail::iterator_function, std::move(arguments.out), built_.lease());
+  auto [id, lease] =
+    front_->add_resource(detail::iterator_function, std::move(arguments.out), built_.lease());
   return per_worker<dataset_iterator>{id, front_->owner_ptr(), std::move(lease)};
 }
 
@@ -213,8 +217,8 @@ coordinator_statistics cluster_coordinator::statistics() const {
                              .cancelled = counts.cancelled,
                              .retried = c.shared().retried.load(),
                              .fenced = c.shared().fenced.load()};
-  auto servers = c.call<std::vector<server_report>>("statistics", c.request_max(),
-                                                    [](coordinator_state& s, auto done) { s.statistics(done); });
+  auto servers = c.call<std::vector<server_report>>(
+    "statistics", c.request_max(), [](coordinator_state& s, auto done) { s.statistics(done); });
   for (const auto& line : servers)
     out.servers.push_back({.server = line.server,
                            .shards = line.stats.shards,

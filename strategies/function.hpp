@@ -193,7 +193,7 @@ call encode_call(std::string_view name, As&&... as) {
       put_argument<P>(bytes, std::forward<decltype(a)>(a));
     }
   };
-  (void) put; // unused where the step takes nothing
+  (void)put; // unused where the step takes nothing
   (put(std::type_identity<Ps>{}, std::forward<As>(as)), ...);
   out.arguments = std::make_shared<const payload>(std::move(bytes.out));
   return out;

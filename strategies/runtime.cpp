@@ -3,8 +3,8 @@
 #include <csignal>
 #include <cstdio>
 
-#include <troupe/strategies/detail/runtime_impl.hpp>
 #include <troupe/strategies/detail/data_lane.hpp>
+#include <troupe/strategies/detail/runtime_impl.hpp>
 #include <troupe/transport/asio_transport.hpp>
 
 namespace troupe {
@@ -15,7 +15,8 @@ void configure(caf::actor_system_config& config, bool network) {
     load_network(config);
 }
 
-runtime::impl::impl(runtime_options options, caf::actor_system* host) : options_{std::move(options)} {
+runtime::impl::impl(runtime_options options, caf::actor_system* host)
+  : options_{std::move(options)} {
   if (!over_processes() && options_.workers == 0)
     throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
   if (!over_processes() && options_.servers == 0)
@@ -27,8 +28,9 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host) : options_
   }
   ports_ = make_production_ports();
   transport_ = make_asio_transport(ports_->clock());
-  env_ = std::make_unique<environment>(environment{ports_->clock(), ports_->random(), ports_->storage(),
-                                                   ports_->lanes(), ports_->waits(), *transport_, options_.trace});
+  env_ = std::make_unique<environment>(environment{ports_->clock(), ports_->random(),
+                                                   ports_->storage(), ports_->lanes(),
+                                                   ports_->waits(), *transport_, options_.trace});
   make_system(host);
   if (is_coordinator()) {
     start_coordinator();
@@ -45,6 +47,11 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host) : options_
 runtime::impl::~impl() {
   shutdown(std::chrono::seconds{10});
   membership_ = nullptr;
+  if (lanes_abandoned_) { // a hung step may come back, and then asks for the time on its way out
+    (void)env_.release();
+    (void)transport_.release();
+    (void)ports_.release();
+  }
 }
 
 void runtime::impl::check_address(const std::string& text, const char* field) const {
@@ -67,7 +74,8 @@ auto runtime::impl::split_address(const std::string& text, const char* field) ->
     if (used != text.size() - colon - 1 || port > 65535)
       throw std::invalid_argument{"port"};
   } catch (const std::exception&) {
-    throw_failure(errc::bad_config, std::string{"runtime: "} + field + " is '" + text + "', expected host:port");
+    throw_failure(errc::bad_config,
+                  std::string{"runtime: "} + field + " is '" + text + "', expected host:port");
   }
   out.host = text.substr(0, colon);
   if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
@@ -79,8 +87,9 @@ auto runtime::impl::split_address(const std::string& text, const char* field) ->
 void runtime::impl::make_system(caf::actor_system* host) {
   if (host) {
     if (over_processes() && !host->has_middleman())
-      throw_failure(errc::bad_config, "runtime: the host's actor system has no network layer; call "
-                                      "troupe::configure(config, true) before it is built");
+      throw_failure(errc::bad_config,
+                    "runtime: the host's actor system has no network layer; call "
+                    "troupe::configure(config, true) before it is built");
     system_ = host;
     return;
   }
@@ -132,14 +141,15 @@ void runtime::impl::start_coordinator() {
   auto host = settings.listen_host;
   membership_ = spawn_membership(*system_, *env_, std::move(settings));
   if (published) {
-    auto port = published->wait(after(env_->clock.now(), std::chrono::seconds{10}), "listen").value_or_throw();
+    auto port = published->wait(after(env_->clock.now(), std::chrono::seconds{10}), "listen")
+                  .value_or_throw();
     address_ = host + ":" + std::to_string(port);
   }
   shared_ = std::make_shared<coordinator_shared>(*env_);
   auto coordinator = coordinator_settings();
   if (over_processes()) {
-    data_ = std::make_unique<data_lane>(*env_, options_, task_id{.job = job_kind::chief, .index = 0}, nullptr,
-                                        shared_->blobs);
+    data_ = std::make_unique<data_lane>(
+      *env_, options_, task_id{.job = job_kind::chief, .index = 0}, nullptr, shared_->blobs);
     coordinator.data_address = data_->address();
   }
   auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
@@ -188,19 +198,21 @@ void runtime::impl::start_embedded_members() {
     task_id task{.job = job_kind::worker, .index = i};
     spawn_worker(*system_, *env_,
                  {.member = member_settings(task, local),
-                  .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
+                  .lanes = {.task = task,
+                            .lanes = options_.lanes_per_worker,
+                            .effect_once = options_.effect_once},
                   .routes = [this](auto, const std::string&) { return embedded_routes(); },
                   .lanes_out = local.lanes});
   }
 }
 
 worker_routes runtime::impl::embedded_routes() {
-  return {.connect =
-            [stores = stores_](std::uint32_t server, const origin&, term_no) -> result<std::unique_ptr<server_link>> {
-            if (server >= stores.size())
-              return make_failure(errc::unavailable, "there is no ps:" + std::to_string(server));
-            return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores[server])};
-          }};
+  return {.connect = [stores = stores_](std::uint32_t server, const origin&,
+                                        term_no) -> result<std::unique_ptr<server_link>> {
+    if (server >= stores.size())
+      return make_failure(errc::unavailable, "there is no ps:" + std::to_string(server));
+    return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores[server])};
+  }};
 }
 
 void runtime::impl::wait_started() {
@@ -215,14 +227,16 @@ void runtime::impl::wait_started() {
   throw_failure(std::move(why));
 }
 
-result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server, term_no term) {
+result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server,
+                                                                      term_no term) {
   if (server < stores_.size())
     return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores_[server])};
   return connect_to_server(*env_, options_, server_member(server), server,
                            {.task = {.job = job_kind::chief, .index = 0}}, term);
 }
 
-result<std::unique_ptr<server_vault>> runtime::impl::vault_from_program(std::uint32_t server, term_no term) {
+result<std::unique_ptr<server_vault>> runtime::impl::vault_from_program(std::uint32_t server,
+                                                                        term_no term) {
   if (server < stores_.size())
     return std::unique_ptr<server_vault>{std::make_unique<local_server_vault>(stores_[server])};
   return open_remote_vault(*env_, options_, server_member(server), server, term);
@@ -230,12 +244,14 @@ result<std::unique_ptr<server_vault>> runtime::impl::vault_from_program(std::uin
 
 member runtime::impl::server_member(std::uint32_t server) {
   auto all = cluster_->call<std::map<std::uint32_t, member>>(
-    "servers", options_.request_timeout, [](coordinator_state& s, auto done) { s.server_members(done); });
+    "servers", options_.request_timeout,
+    [](coordinator_state& s, auto done) { s.server_members(done); });
   auto at = all.find(server);
   return at == all.end() ? member{} : at->second;
 }
 
-// --- one member a process ---------------------------------------------------------------------------------------
+// --- one member a process
+// ---------------------------------------------------------------------------------------
 
 void runtime::impl::start_server() {
   stores_.push_back(std::make_shared<shard_store>(options_.trace));
@@ -257,14 +273,17 @@ void runtime::impl::start_worker() {
   auto& local = members_.emplace_back();
   local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
   auto task = *options_.task;
-  auto actor = spawn_worker(
-    *system_, *env_,
-    {.member = member_settings(task, local),
-     .lanes = {.task = task, .lanes = options_.lanes_per_worker, .effect_once = options_.effect_once},
-     .routes = [this](auto current,
-                      const std::string& data_address) { return process_routes(current, data_address); },
-     .own_process = true,
-     .lanes_out = local.lanes});
+  auto actor = spawn_worker(*system_, *env_,
+                            {.member = member_settings(task, local),
+                             .lanes = {.task = task,
+                                       .lanes = options_.lanes_per_worker,
+                                       .effect_once = options_.effect_once},
+                             .routes =
+                               [this](auto current, const std::string& data_address) {
+                                 return process_routes(current, data_address);
+                               },
+                             .own_process = true,
+                             .lanes_out = local.lanes});
   local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 
@@ -285,17 +304,17 @@ worker_routes runtime::impl::process_routes(std::shared_ptr<const std::function<
                                                        .self = {.task = *options_.task}},
                                              options_.request_timeout);
   return {.connect = connect,
-          .get_blob = [blobs](const blob_key& key, std::uint64_t size_bytes) { return blobs->get(key, size_bytes); },
-          .put_blob = [blobs](const blob_key& key, std::string bytes) { return blobs->put(key, std::move(bytes)); }};
+          .get_blob = [blobs](const blob_key& key,
+                              std::uint64_t size_bytes) { return blobs->get(key, size_bytes); },
+          .put_blob = [blobs](const blob_key& key,
+                              std::string bytes) { return blobs->put(key, std::move(bytes)); }};
 }
 
 namespace {
 
 volatile std::sig_atomic_t end_asked = 0;
 
-void ask_to_end(int) {
-  end_asked = 1;
-}
+void ask_to_end(int) { end_asked = 1; }
 
 } // namespace
 
@@ -323,7 +342,8 @@ int runtime::impl::serve() {
   shutdown(std::chrono::seconds{5});
   if (!failed)
     return 0;
-  std::fprintf(stderr, "troupe: %s: %s\n", to_string(local.task).c_str(), to_string(*failed).c_str());
+  std::fprintf(stderr, "troupe: %s: %s\n", to_string(local.task).c_str(),
+               to_string(*failed).c_str());
   return 1;
 }
 
@@ -337,61 +357,47 @@ void runtime::impl::shutdown(duration timeout) {
       void run(coordinator_state& state) override { state.end_cluster_now(); }
     };
     cluster_->post(std::make_shared<end>());
-    (void) membership_ended_->wait(deadline, "shutdown");
+    (void)membership_ended_->wait(deadline, "shutdown");
     cluster_->close();
   }
   for (auto& m : members_) {
     if (m.leave) // in a process of its own: ended already, or asked to
       std::exchange(m.leave, nullptr)();
-    (void) m.ended->wait(deadline, "shutdown");
+    (void)m.ended->wait(deadline, "shutdown");
   }
   for (auto& m : members_)
     if (m.lanes && *m.lanes)
-      (*m.lanes)->join(deadline);
+      lanes_abandoned_ |= !(*m.lanes)->join(deadline);
   if (data_)
     data_->stop();
 }
 
-// --- the handle -------------------------------------------------------------------------------------------------
+// --- the handle
+// -------------------------------------------------------------------------------------------------
 
 runtime::runtime() : runtime{runtime_options{}} {}
-runtime::runtime(runtime_options options) : impl_{std::make_unique<impl>(std::move(options), nullptr)} {}
+runtime::runtime(runtime_options options)
+  : impl_{std::make_unique<impl>(std::move(options), nullptr)} {}
 runtime::runtime(runtime_options options, caf::actor_system& host)
   : impl_{std::make_unique<impl>(std::move(options), &host)} {}
 runtime::runtime(runtime&&) noexcept = default;
 runtime& runtime::operator=(runtime&&) noexcept = default;
 runtime::~runtime() = default;
 
-runtime runtime::from_args(int argc, char** argv) {
-  return runtime{options_from_args(argc, argv)};
-}
+runtime runtime::from_args(int argc, char** argv) { return runtime{options_from_args(argc, argv)}; }
 
-bool runtime::is_coordinator() const {
-  return impl_->is_coordinator();
-}
+bool runtime::is_coordinator() const { return impl_->is_coordinator(); }
 
-int runtime::serve() {
-  return impl_->serve();
-}
+int runtime::serve() { return impl_->serve(); }
 
-void runtime::shutdown(duration timeout) {
-  impl_->shutdown(timeout);
-}
+void runtime::shutdown(duration timeout) { impl_->shutdown(timeout); }
 
-const std::string& runtime::address() const {
-  return impl_->address_;
-}
+const std::string& runtime::address() const { return impl_->address_; }
 
-const runtime_options& runtime::options() const {
-  return impl_->options_;
-}
+const runtime_options& runtime::options() const { return impl_->options_; }
 
-const environment& runtime::env() const {
-  return *impl_->env_;
-}
+const environment& runtime::env() const { return *impl_->env_; }
 
-std::shared_ptr<cluster> runtime::owner() const {
-  return impl_->cluster_;
-}
+std::shared_ptr<cluster> runtime::owner() const { return impl_->cluster_; }
 
 } // namespace troupe

@@ -25,9 +25,11 @@ struct runtime_options {
   // over processes
   /// What this process is; none: everything in this process.
   std::optional<task_id> task{};
-  /// The coordinator's "host:port". For the coordinator itself: where it listens, port 0 for the system's choice.
+  /// The coordinator's "host:port". For the coordinator itself: where it listens, port 0 for the
+  /// system's choice.
   std::string coordinator_address = "127.0.0.1:0";
-  /// Where a worker or server listens for control messages, and a server or the coordinator for data.
+  /// Where a worker or server listens for control messages, and a server or the coordinator for
+  /// data.
   std::string listen_address = "127.0.0.1:0";
   std::string data_listen_address = "127.0.0.1:0";
   std::string cluster_name = "troupe";
@@ -51,22 +53,24 @@ struct runtime_options {
 
   /// Takes trace events and marks; outlives the runtime.
   tracer* trace = nullptr;
-  /// Called once the coordinator listens, with its "host:port", before start waits for the others: a launcher starts
-  /// them from here. On the constructing thread.
+  /// Called once the coordinator listens, with its "host:port", before start waits for the others:
+  /// a launcher starts them from here. On the constructing thread.
   std::function<void(const std::string& address)> on_listening{};
-  /// Called for every member that comes and goes, for launchers and status pages. On an actor's thread: must not wait.
+  /// Called for every member that comes and goes, for launchers and status pages. On an actor's
+  /// thread: must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
   /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
   bool handle_signals = false;
 };
 
-/// Makes a host's configuration fit for Troupe, before its actor system is built: message types and scheduler settings,
-/// with `network` also CAF's network layer and a random node id. Without it a host's system works within one process
-/// only if it has registered nothing that clashes; `runtime` says what is missing.
+/// Makes a host's configuration fit for Troupe, before its actor system is built: message types and
+/// scheduler settings, with `network` also CAF's network layer and a random node id. Without it a
+/// host's system works within one process only if it has registered nothing that clashes; `runtime`
+/// says what is missing.
 void configure(caf::actor_system_config& config, bool network = false);
 
-/// One process of a cluster, or a whole cluster in one process. Owns the actors and lanes that it starts; `shutdown` or
-/// the destructor ends them. Made and used on the program's threads.
+/// One process of a cluster, or a whole cluster in one process. Owns the actors and lanes that it
+/// starts; `shutdown` or the destructor ends them. Made and used on the program's threads.
 class runtime {
 public:
   /// Everything in this process: two workers, two servers.
@@ -78,17 +82,19 @@ public:
   runtime& operator=(runtime&&) noexcept;
   ~runtime();
 
-  /// Reads `--cluster FILE`, flags that begin with `--troupe-`, and TF_CONFIG; leaves every other flag to the program.
-  /// Embedded when none of them names a cluster. Throws `bad_config` naming the flag or field and the value.
+  /// Reads `--cluster FILE`, flags that begin with `--troupe-`, and TF_CONFIG; leaves every other
+  /// flag to the program. Embedded when none of them names a cluster. Throws `bad_config` naming
+  /// the flag or field and the value.
   static runtime from_args(int argc, char** argv);
   static runtime_options options_from_args(int argc, char** argv);
 
   /// True where the program runs: embedded, or as `chief`.
   bool is_coordinator() const;
-  /// Workers and servers: until the cluster ends. Returns the process's exit code; says why on stderr when it is not 0.
+  /// Workers and servers: until the cluster ends. Returns the process's exit code; says why on
+  /// stderr when it is not 0.
   int serve();
-  /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are cancelled and, past
-  /// `timeout`, abandoned.
+  /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are
+  /// cancelled and, past `timeout`, abandoned.
   void shutdown(duration timeout = std::chrono::seconds{10});
 
   /// The coordinator's "host:port"; empty within one process.

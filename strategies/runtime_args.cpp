@@ -10,7 +10,8 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void bad_flag(const std::string& flag, const std::string& value, const std::string& expected) {
+[[noreturn]] void bad_flag(const std::string& flag, const std::string& value,
+                           const std::string& expected) {
   throw_failure(errc::bad_config, flag + " is '" + value + "', expected " + expected);
 }
 
@@ -47,10 +48,12 @@ task_id task_from(const std::string& flag, const std::string& value) {
 }
 
 /// Takes counts and addresses of a cluster specification that names this process.
-void apply_cluster(runtime_options& options, const cluster_spec& spec, const own_task& own, const std::string& what) {
+void apply_cluster(runtime_options& options, const cluster_spec& spec, const own_task& own,
+                   const std::string& what) {
   validate_parameter_server_cluster(spec, own).value_or_throw();
   if (!own.type)
-    throw_failure(errc::bad_config, what + " has a cluster but no task.type: what is this process?");
+    throw_failure(errc::bad_config,
+                  what + " has a cluster but no task.type: what is this process?");
   auto task = task_from(what + " task", *own.type + ":" + std::to_string(own.id.value_or(0)));
   options.task = task;
   options.workers = spec.num_tasks("worker");
@@ -110,7 +113,8 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
     }
     at->second(flag, value);
   }
-  if (const char* token = std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
+  if (const char* token =
+        std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
     options.token = token;
   if (!cluster.file.empty()) {
     auto ports = make_production_ports();

@@ -28,9 +28,13 @@ std::vector<std::string> slot_names(const optimizer_spec& spec) {
 }
 
 strategy_state::strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options)
-  : owner_{std::move(owner)}, options_{std::move(options)}, placement_{make_placement(options_.placement)} {
+  : owner_{std::move(owner)},
+    options_{std::move(options)},
+    placement_{make_placement(options_.placement)} {
   std::lock_guard lock{owner_->shared().plan_mutex};
-  owner_->shared().plan_variable = [this](const variable_spec& wanted) { return plan_for_step(wanted); };
+  owner_->shared().plan_variable = [this](const variable_spec& wanted) {
+    return plan_for_step(wanted);
+  };
 }
 
 strategy_state::~strategy_state() {
@@ -44,18 +48,21 @@ variable_list strategy_state::variables() const {
 }
 
 variable_spec strategy_state::plan(const variable_options& options) {
-  variable_spec spec{.name = options.name.empty() ? "variable_" + std::to_string(in_order_.size()) : options.name,
-                     .type = options.type,
-                     .shape = options.shape,
-                     .optimizer = options.optimizer.spec()};
+  variable_spec spec{
+    .name = options.name.empty() ? "variable_" + std::to_string(in_order_.size()) : options.name,
+    .type = options.type,
+    .shape = options.shape,
+    .optimizer = options.optimizer.spec()};
   if (by_name_.contains(spec.name))
     throw_failure(errc::mismatch, "variable '" + spec.name + "' exists already");
   if (auto* whole = std::get_if<tensor>(&options.initial)) {
     if (!whole->defined())
-      throw_failure(errc::invalid_argument, "variable '" + spec.name + "': its initial tensor is empty");
+      throw_failure(errc::invalid_argument,
+                    "variable '" + spec.name + "': its initial tensor is empty");
     if (!options.shape.empty() && options.shape != whole->shape())
-      throw_failure(errc::shape_mismatch, "variable '" + spec.name + "': shape is " + to_string(options.shape)
-                                            + ", its initial value is " + to_string(whole->shape()));
+      throw_failure(errc::shape_mismatch, "variable '" + spec.name + "': shape is "
+                                            + to_string(options.shape) + ", its initial value is "
+                                            + to_string(whole->shape()));
     spec.shape = whole->shape();
     spec.type = whole->type();
   } else if (auto* rule = std::get_if<initializer_spec>(&options.initial)) {
@@ -63,29 +70,32 @@ variable_spec strategy_state::plan(const variable_options& options) {
     spec.initializer = *rule;
   }
   if (!is_sane(spec.shape, spec.type))
-    throw_failure(errc::invalid_argument, "variable '" + spec.name + "': shape " + to_string(spec.shape)
-                                            + " is negative or too large");
+    throw_failure(errc::invalid_argument, "variable '" + spec.name + "': shape "
+                                            + to_string(spec.shape) + " is negative or too large");
   validate(spec.optimizer).value_or_throw();
-  spec.shards = options.colocate_with
-                  ? plan_colocated(spec.shape, options.colocate_with.spec().shards.front().server)
-                  : plan_shards(spec.shape, spec.type, options_.partitioner ? &options_.partitioner : nullptr,
-                                *placement_, owner_->servers())
-                      .value_or_throw();
+  spec.shards =
+    options.colocate_with
+      ? plan_colocated(spec.shape, options.colocate_with.spec().shards.front().server)
+      : plan_shards(spec.shape, spec.type, options_.partitioner ? &options_.partitioner : nullptr,
+                    *placement_, owner_->servers())
+          .value_or_throw();
   spec.id = owner_->next_variable();
   return spec;
 }
 
 variable strategy_state::create(variable_options options) {
   if (current_context().step)
-    throw_failure(errc::wrong_state, "a variable cannot be made inside a dataset function or step: make it in the "
-                                     "strategy's scope");
+    throw_failure(errc::wrong_state,
+                  "a variable cannot be made inside a dataset function or step: make it in the "
+                  "strategy's scope");
   std::unique_lock lock{mutex_};
   auto spec = std::make_shared<const variable_spec>(plan(options));
   auto out = keep(spec);
   auto later = later_;
   lock.unlock(); // the coordinator may be asking for a step's variable meanwhile
-  owner_->call<bool>("create variable '" + spec->name + "'", owner_->request_max(),
-                     [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
+  owner_->call<bool>(
+    "create variable '" + spec->name + "'", owner_->request_max(),
+    [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
   if (later && later->find(spec->name))
     restore_variable(*spec, *later);
   else
@@ -113,9 +123,10 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
   if (auto at = by_name_.find(wanted.name); at != by_name_.end()) {
     if (text(at->second.spec()) == text(wanted))
       return at->second.spec();
-    return make_failure(errc::mismatch, "variable '" + wanted.name + "' was made as " + to_string(at->second.type())
-                                          + to_string(at->second.shape()) + " with another specification than "
-                                          + to_string(wanted.type) + to_string(wanted.shape));
+    return make_failure(errc::mismatch,
+                        "variable '" + wanted.name + "' was made as " + to_string(at->second.type())
+                          + to_string(at->second.shape()) + " with another specification than "
+                          + to_string(wanted.type) + to_string(wanted.shape));
   }
   try {
     return keep(std::make_shared<const variable_spec>(
@@ -146,8 +157,9 @@ void strategy_state::fill(const variable& v, const variable_options& options) {
     auto part = (*make)(shape, shard.row_begin);
     if (part.shape() != shape || part.type() != v.type())
       throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer gave "
-                                            + to_string(part.type()) + to_string(part.shape()) + " for rows from "
-                                            + std::to_string(shard.row_begin) + ", expected " + to_string(v.type())
+                                            + to_string(part.type()) + to_string(part.shape())
+                                            + " for rows from " + std::to_string(shard.row_begin)
+                                            + ", expected " + to_string(v.type())
                                             + to_string(shape));
     parts.push_back(std::move(part));
   }
@@ -166,14 +178,16 @@ void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader&
       throw_failure(errc::mismatch, "restore: variable '" + v.name + "' " + what);
   };
   expect(saved, "is not in " + from.path());
-  expect(saved->shape == v.shape, "is " + to_string(v.shape) + ", saved as " + to_string(saved->shape));
+  expect(saved->shape == v.shape,
+         "is " + to_string(v.shape) + ", saved as " + to_string(saved->shape));
   for (std::size_t i = 0; i < v.shards.size(); ++i) {
     const auto& shard = v.shards[i];
     auto read = [&](std::string_view part) {
       return from.read(v.name, part, shard.row_begin, shard.row_end).value_or_throw();
     };
     auto values = read(value_part);
-    expect(values.type() == v.type, "is " + to_string(v.type) + ", saved as " + to_string(values.type()));
+    expect(values.type() == v.type,
+           "is " + to_string(v.type) + ", saved as " + to_string(values.type()));
     std::vector<tensor> slots;
     if (saved->optimizer == v.optimizer.kind)
       for (const auto& name : slot_names(v.optimizer))
@@ -190,10 +204,12 @@ void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader&
 
 namespace troupe {
 
-parameter_server_strategy::parameter_server_strategy(runtime& rt, parameter_server_options options) {
+parameter_server_strategy::parameter_server_strategy(runtime& rt,
+                                                     parameter_server_options options) {
   auto owner = rt.owner();
   if (!owner)
-    throw_failure(errc::bad_config, "parameter_server_strategy: this process is not the coordinator; call serve()");
+    throw_failure(errc::bad_config,
+                  "parameter_server_strategy: this process is not the coordinator; call serve()");
   state_ = std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
 }
 
@@ -201,16 +217,12 @@ variable parameter_server_strategy::create_variable(variable_options options) {
   return state_->create(std::move(options));
 }
 
-variable_list parameter_server_strategy::variables() const {
-  return state_->variables();
-}
+variable_list parameter_server_strategy::variables() const { return state_->variables(); }
 
 parameter_server_strategy::scope_guard::scope_guard(parameter_server_strategy& s)
   : before_{std::exchange(current_context().strategy, s.state_.get())} {}
 
-parameter_server_strategy::scope_guard::~scope_guard() {
-  current_context().strategy = before_;
-}
+parameter_server_strategy::scope_guard::~scope_guard() { current_context().strategy = before_; }
 
 variable create_variable(variable_options options) {
   if (current_context().step)

@@ -29,8 +29,9 @@ public:
   /// Rows of a look-up's gradient.
   void apply(const variable& v, const sparse_gradient& gradient);
 
-  /// The variable of that name, made on the servers if there is none yet: the first specification wins, another is
-  /// `mismatch`. Its initial values follow a rule; tensors and functions don't travel from a step.
+  /// The variable of that name, made on the servers if there is none yet: the first specification
+  /// wins, another is `mismatch`. Its initial values follow a rule; tensors and functions don't
+  /// travel from a step.
   variable get_or_create(const variable_options& options);
 
   /// True once the closure was cancelled: a long step asks now and then, and returns.

@@ -39,12 +39,18 @@ struct worker_lanes::life {
 
 struct worker_lanes::running_step {
   running_step(const environment& env, const job& what, parameter_client* through)
-    : of{what.of}, closure{what.order.id}, attempt{what.order.attempt}, client{through}, started{env.clock.now()},
+    : of{what.of},
+      closure{what.order.id},
+      attempt{what.order.attempt},
+      client{through},
+      started{env.clock.now()},
       entered_ns{started.time_since_epoch().count()} {
     if (what.order.deadline_ms > 0)
       give_up_at = after(started, std::chrono::milliseconds{what.order.deadline_ms});
   }
-  time_point last_entry() const { return time_point{duration{entered_ns.load(std::memory_order_relaxed)}}; }
+  time_point last_entry() const {
+    return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
+  }
   bool interrupted() const { return cancelled || of->dead; }
   /// @pre the owner's lock is held, so that the client is there.
   void interrupt() {
@@ -58,17 +64,18 @@ struct worker_lanes::running_step {
   const attempt_no attempt;
   parameter_client* client; ///< under the owner's lock; null once the step ended
   const time_point started;
-  time_point give_up_at = never;         ///< under the owner's lock
-  std::atomic<std::int64_t> entered_ns;  ///< when the step last called Troupe
+  time_point give_up_at = never;        ///< under the owner's lock
+  std::atomic<std::int64_t> entered_ns; ///< when the step last called Troupe
   std::atomic<bool> cancelled{false};
   std::atomic<bool> abandoned{false};
+  bool told = false; ///< the step has heard of its cancellation; its lane only
 };
 
 /// The `step_host` of one run.
 class lane_step final : public step_host {
 public:
-  lane_step(const environment& env, const task_id& task, parameter_client& client, worker_lanes::running_step& step,
-            worker_lanes::life& of)
+  lane_step(const environment& env, const task_id& task, parameter_client& client,
+            worker_lanes::running_step& step, worker_lanes::life& of)
     : env_{env}, task_{task}, client_{client}, step_{step}, life_{of} {}
 
   /// Runs `body` with this host as the lane's step.
@@ -90,19 +97,24 @@ public:
   attempt_no attempt() const override { return step_.attempt; }
   bool cancelled() override {
     touch();
-    return step_.interrupted();
+    if (!step_.interrupted())
+      return false;
+    step_.told = true;
+    return true;
   }
   std::shared_ptr<const variable_spec> describe(variable_id variable) override {
     enter();
     auto spec = life_.find(variable);
     if (!spec)
-      throw_failure(life_.failure_here(errc::unknown_variable,
-                                       "variable " + std::to_string(value_of(variable)) + " does not exist"));
+      throw_failure(
+        life_.failure_here(errc::unknown_variable,
+                           "variable " + std::to_string(value_of(variable)) + " does not exist"));
     return spec;
   }
   std::shared_ptr<const variable_spec> get_or_create(const variable_spec& wanted) override {
     enter();
-    auto made = std::make_shared<const variable_spec>(life_.routes.get_or_create(wanted).value_or_throw());
+    auto made =
+      std::make_shared<const variable_spec>(life_.routes.get_or_create(wanted).value_or_throw());
     std::lock_guard lock{life_.mutex};
     life_.variables.try_emplace(made->id, made);
     return made;
@@ -124,8 +136,9 @@ public:
     std::lock_guard lock{life_.mutex};
     auto at = life_.resources.find(id);
     if (at == life_.resources.end())
-      throw_failure(life_.failure_here(errc::input_failed, "resource " + std::to_string(value_of(id))
-                                                             + " is not on " + to_string(task_)));
+      throw_failure(life_.failure_here(
+        errc::input_failed,
+        "resource " + std::to_string(value_of(id)) + " is not on " + to_string(task_)));
     if (at->second.why.code != errc::none) {
       auto why = at->second.why; // the innermost text stands alone, never wrapped twice
       why.code = errc::input_failed;
@@ -136,12 +149,14 @@ public:
   void compute(duration) override { enter(); }
 
 private:
-  void touch() { step_.entered_ns.store(env_.clock.now().time_since_epoch().count(), std::memory_order_relaxed); }
+  void touch() {
+    step_.entered_ns.store(env_.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
+  }
   void enter() {
     touch();
     if (step_.interrupted() || step_.abandoned)
-      throw_failure(life_.failure_here(errc::cancelled, "closure " + std::to_string(step_.closure.seq)
-                                                          + " was cancelled"));
+      throw_failure(life_.failure_here(
+        errc::cancelled, "closure " + std::to_string(step_.closure.seq) + " was cancelled"));
   }
   const environment& env_;
   const task_id task_;
@@ -150,7 +165,8 @@ private:
   worker_lanes::life& life_;
 };
 
-/// Runs user code: what it throws comes back as a failure. A simulator's forced unwind of the lane passes through.
+/// Runs user code: what it throws comes back as a failure. A simulator's forced unwind of the lane
+/// passes through.
 std::optional<failure> guarded(const environment& env, const std::function<void()>& body);
 
 } // namespace troupe

@@ -136,6 +136,11 @@ std::uint64_t counting_tracer::marks(std::string_view id) const {
   return at == marks_.end() ? 0 : at->second;
 }
 
+std::map<std::string, std::uint64_t> counting_tracer::all_events() const {
+  const std::lock_guard lock{mutex_};
+  return {events_.begin(), events_.end()};
+}
+
 std::map<std::string, std::uint64_t> counting_tracer::all_marks() const {
   const std::lock_guard lock{mutex_};
   return {marks_.begin(), marks_.end()};

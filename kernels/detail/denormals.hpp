@@ -13,8 +13,8 @@ namespace troupe::kernels::detail {
 ///
 /// A slot that decays (Adam's m of a weight whose input is nearly always 0) halves its way down to
 /// the denormal numbers, and rounding keeps it there for good: 0.9 times the smallest one is the
-/// smallest one. Arithmetic on them costs a trap into microcode, a hundred and more cycles each, and
-/// an update that takes 50 us at the start of a training took 600 us after two thousand steps.
+/// smallest one. Arithmetic on them costs a trap into microcode, a hundred and more cycles each,
+/// and an update that takes 50 us at the start of a training took 600 us after two thousand steps.
 /// Processors without such a mode pay that; the parameters agree to 1e-38 or so all the same.
 class denormals_as_zero {
 public:

@@ -18,12 +18,15 @@ namespace troupe {
 /// Reaches the coordinator actor and the servers for the program's threads. Any thread; calls wait.
 class cluster : public std::enable_shared_from_this<cluster> {
 public:
-  using link_maker = std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, term_no term)>;
+  using link_maker =
+    std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, term_no term)>;
 
-  using vault_maker = std::function<result<std::unique_ptr<server_vault>>(std::uint32_t server, term_no term)>;
+  using vault_maker =
+    std::function<result<std::unique_ptr<server_vault>>(std::uint32_t server, term_no term)>;
 
-  cluster(const environment& env, std::shared_ptr<coordinator_shared> shared, coordinator_actor actor,
-          std::uint32_t servers, link_maker connect, vault_maker open_vault, duration request_max);
+  cluster(const environment& env, std::shared_ptr<coordinator_shared> shared,
+          coordinator_actor actor, std::uint32_t servers, link_maker connect,
+          vault_maker open_vault, duration request_max);
   ~cluster();
 
   const environment& env() const { return env_; }
@@ -75,7 +78,8 @@ public:
   void close();
 
 private:
-  /// One thread's client; a call borrows it, so that a thread has a number without being asked for its name.
+  /// One thread's client; a call borrows it, so that a thread has a number without being asked for
+  /// its name.
   struct program_thread {
     std::uint32_t number = 0;
     std::uint64_t calls = 0;

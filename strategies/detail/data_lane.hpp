@@ -7,7 +7,8 @@
 #include <troupe/actors/server_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
 
-/// The data plane of a process: its own server lane, and its ways to others. Private to strategies/.
+/// The data plane of a process: its own server lane, and its ways to others. Private to
+/// strategies/.
 namespace troupe {
 
 /// The lane on which a server, or the coordinator for its blobs, answers channels.
@@ -29,11 +30,14 @@ private:
 };
 
 /// A lane's link over a channel; `unavailable` naming the server when it is not there.
-result<std::unique_ptr<server_link>> connect_to_server(const environment& env, const runtime_options& options,
-                                                       const member& server, std::uint32_t index, const origin& self,
-                                                       term_no term);
+result<std::unique_ptr<server_link>> connect_to_server(const environment& env,
+                                                       const runtime_options& options,
+                                                       const member& server, std::uint32_t index,
+                                                       const origin& self, term_no term);
 
-result<std::unique_ptr<server_vault>> open_remote_vault(const environment& env, const runtime_options& options,
-                                                        const member& server, std::uint32_t index, term_no term);
+result<std::unique_ptr<server_vault>> open_remote_vault(const environment& env,
+                                                        const runtime_options& options,
+                                                        const member& server, std::uint32_t index,
+                                                        term_no term);
 
 } // namespace troupe

@@ -16,7 +16,8 @@
 
 namespace troupe {
 
-/// What a runtime owns, in the order in which it must go: actors before the system, the system before the ports.
+/// What a runtime owns, in the order in which it must go: actors before the system, the system
+/// before the ports.
 class runtime::impl {
 public:
   impl(runtime_options options, caf::actor_system* host);
@@ -58,7 +59,8 @@ private:
   coordinator_options coordinator_settings();
   member_options member_settings(const task_id& task, local_member& local);
   worker_routes embedded_routes();
-  worker_routes process_routes(std::shared_ptr<const std::function<view()>> current, const std::string& data_address);
+  worker_routes process_routes(std::shared_ptr<const std::function<view()>> current,
+                               const std::string& data_address);
   result<std::unique_ptr<server_link>> link_from_program(std::uint32_t server, term_no term);
   result<std::unique_ptr<server_vault>> vault_from_program(std::uint32_t server, term_no term);
   member server_member(std::uint32_t server);
@@ -78,6 +80,7 @@ private:
   std::shared_ptr<cluster> cluster_{};
   std::string address_{};
   bool ended_ = false;
+  bool lanes_abandoned_ = false;
 };
 
 } // namespace troupe

@@ -19,7 +19,8 @@
 
 #include <troupe/troupe.hpp>
 
-/// A cluster of real processes for tests: the test program is the coordinator and starts itself again in the other roles.
+/// A cluster of real processes for tests: the test program is the coordinator and starts itself
+/// again in the other roles.
 namespace troupe::testing {
 
 inline std::int64_t monotonic_ns() {
@@ -220,7 +221,8 @@ public:
   }
   void restart_worker(std::size_t i, const std::string& kill_at = {}, int nth = 0) {
     workers_[i].reset();
-    workers_[i] = start({.role = "worker:" + std::to_string(i), .kill_at = kill_at, .kill_nth = nth});
+    workers_[i] =
+      start({.role = "worker:" + std::to_string(i), .kill_at = kill_at, .kill_nth = nth});
   }
   /// Ends the cluster; the number of children that ended with 0.
   int end() {

@@ -1,5 +1,6 @@
-// Kills a worker with SIGKILL at named points of its work, fifty times each, and compares the witness on the servers
-// with what the coordinator accepted: every closure that finished counts exactly once on every shard.
+// Kills a worker with SIGKILL at named points of its work, fifty times each, and compares the
+// witness on the servers with what the coordinator accepted: every closure that finished counts
+// exactly once on every shard.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ tr::tensor both(std::int64_t value) {
   return tr::tensor::of<std::int64_t>({servers, 1}, {value, value});
 }
 
-/// Reads and updates a weight, adds 1 to its closure's cell on every shard, and does more on its second run: the number
-/// of calls on other variables must not shift what counts once.
+/// Reads and updates a weight, adds 1 to its closure's cell on every shard, and does more on its
+/// second run: the number of calls on other variables must not shift what counts once.
 std::int64_t witness_step(tr::worker_context& ctx, const tr::variable_list& v) {
   auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
   auto closure = ctx.closure().seq;
@@ -47,11 +48,12 @@ TROUPE_FUNCTION(witness_step);
 tr::variable_list make_variables(tr::parameter_server_strategy& strategy) {
   return strategy.scope([] {
     auto table = [](const char* name) {
-      return tr::create_variable({.name = name, .shape = {servers * cells, 1}, .type = tr::dtype::i64});
+      return tr::create_variable(
+        {.name = name, .shape = {servers * cells, 1}, .type = tr::dtype::i64});
     };
     return tr::variable_list{
-      tr::create_variable({.name = "weights", .shape = {64, 8}, .optimizer = tr::sgd{1.0f}}), table("cells"),
-      table("attempts"), table("extra")};
+      tr::create_variable({.name = "weights", .shape = {64, 8}, .optimizer = tr::sgd{1.0f}}),
+      table("cells"), table("attempts"), table("extra")};
   });
 }
 
@@ -61,7 +63,8 @@ struct outcome {
   std::int64_t bad_attempts = 0;
 };
 
-outcome compare(const tr::variable_list& v, const std::vector<std::pair<std::uint64_t, std::int64_t>>& accepted) {
+outcome compare(const tr::variable_list& v,
+                const std::vector<std::pair<std::uint64_t, std::int64_t>>& accepted) {
   auto counted = v[1].read();
   auto attempts = v[2].read();
   outcome out;
@@ -71,7 +74,9 @@ outcome compare(const tr::variable_list& v, const std::vector<std::pair<std::uin
     ++expected[static_cast<std::size_t>(cell)];
     for (std::int64_t shard = 0; shard < servers; ++shard) {
       auto seen = attempts.as<std::int64_t>()[static_cast<std::size_t>(shard * cells + cell)];
-      out.bad_attempts += seen < 1 || seen > attempt; // the piece of an attempt that ran, none later than the accepted
+      out.bad_attempts +=
+        seen < 1
+        || seen > attempt; // the piece of an attempt that ran, none later than the accepted
     }
   }
   for (std::int64_t i = 0; i < servers * cells; ++i) {
@@ -85,7 +90,8 @@ outcome compare(const tr::variable_list& v, const std::vector<std::pair<std::uin
 
 void kill_at(const std::string& mark) {
   process_cluster cluster{2, servers};
-  tr::parameter_server_strategy strategy{cluster.rt(), {.partitioner = tr::fixed_shards_partitioner{servers}}};
+  tr::parameter_server_strategy strategy{cluster.rt(),
+                                         {.partitioner = tr::fixed_shards_partitioner{servers}}};
   tr::cluster_coordinator coordinator{strategy};
   auto v = make_variables(strategy);
   std::deque<tr::remote_value<std::int64_t>> open;
@@ -100,7 +106,8 @@ void kill_at(const std::string& mark) {
   cluster.restart_worker(0, mark, 1);
   while (kills < kills_per_point && accepted.size() + open.size() < cells - 64) {
     open.push_back(coordinator.schedule(witness_step, v));
-    if (cluster.worker(0).poll() != -1) { // the victim is dead: what it ran must run elsewhere, then the next one comes
+    if (cluster.worker(0).poll()
+        != -1) { // the victim is dead: what it ran must run elsewhere, then the next one comes
       REQUIRE(WIFSIGNALED(cluster.worker(0).poll()));
       ++kills;
       auto& again = page.rerun_ns[page.running % page.closures_max];
@@ -121,19 +128,19 @@ void kill_at(const std::string& mark) {
   CHECK(seen.doubled == 0);
   CHECK(seen.bad_attempts == 0);
   CHECK(coordinator.errors().empty());
-  // sgd with gradient 1 and rate 1: every weight has gone down by one a closure, no more and no less
+  // sgd with gradient 1 and rate 1: every weight has gone down by one a closure, no more and no
+  // less
   CHECK(v[0].read().as<float>()[0] == -static_cast<float>(accepted.size()));
   std::sort(rerun_ms.begin(), rerun_ms.end());
   if (!rerun_ms.empty())
-    MESSAGE(mark << ": " << kills << " kills, " << accepted.size() << " closures, from SIGKILL to the run elsewhere "
-                 << rerun_ms[rerun_ms.size() / 2] << " ms (median of " << rerun_ms.size() << ")");
+    MESSAGE(mark << ": " << kills << " kills, " << accepted.size()
+                 << " closures, from SIGKILL to the run elsewhere " << rerun_ms[rerun_ms.size() / 2]
+                 << " ms (median of " << rerun_ms.size() << ")");
 }
 
 } // namespace
 
-extern "C" int troupe_test_role(const char* role) {
-  return run_role(role);
-}
+extern "C" int troupe_test_role(const char* role) { return run_role(role); }
 
 TEST_CASE("PS-B13, PS-W2: a worker killed after its pull loses and doubles nothing") {
   kill_at("client.after_read");
@@ -143,7 +150,8 @@ TEST_CASE("PS-B13: a worker killed after k of n servers took its push loses and 
   kill_at("client.pushed_k_of_n");
 }
 
-TEST_CASE("PS-B13: a worker killed after all pushes and before its result loses and doubles nothing") {
+TEST_CASE(
+  "PS-B13: a worker killed after all pushes and before its result loses and doubles nothing") {
   kill_at("client.all_acked");
 }
 

@@ -1,4 +1,5 @@
-// Real processes that die, stop, come back, or don't belong: the W, D, P and F rows of the specification.
+// Real processes that die, stop, come back, or don't belong: the W, D, P and F rows of the
+// specification.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +12,7 @@ using namespace troupe::testing;
 namespace {
 
 void count_step(tr::worker_context& ctx, const tr::variable& counter) {
-  (void) ctx;
+  (void)ctx;
   counter.assign_add(tr::tensor::scalar(1.0f));
 }
 TROUPE_FUNCTION(count_step);
@@ -28,9 +29,7 @@ void held_step(tr::worker_context& ctx, const tr::variable& counter) {
 }
 TROUPE_FUNCTION(held_step);
 
-std::pair<float, float> pair_step(tr::worker_context&, float x) {
-  return {x, -x};
-}
+std::pair<float, float> pair_step(tr::worker_context&, float x) { return {x, -x}; }
 TROUPE_FUNCTION(pair_step);
 
 tr::tensor large_step(tr::worker_context&, const tr::tensor& x) {
@@ -41,23 +40,25 @@ tr::tensor large_step(tr::worker_context&, const tr::tensor& x) {
 }
 TROUPE_FUNCTION(large_step);
 
-std::uint32_t where_step(tr::worker_context& ctx) {
-  return ctx.worker().index;
-}
+std::uint32_t where_step(tr::worker_context& ctx) { return ctx.worker().index; }
 TROUPE_FUNCTION(where_step);
 
 #ifdef __GNUC__
 /// Registered in one role only, as another version of the program would have it.
 [[maybe_unused]] const bool other_table = [] {
   if (std::getenv("TROUPE_TEST_EXTRA_FUNCTION"))
-    tr::function_table::global().add({.name = "a_function_of_another_version", .signature = "void ()"}, nullptr);
+    tr::function_table::global().add(
+      {.name = "a_function_of_another_version", .signature = "void ()"}, nullptr);
   return true;
 }();
 #endif
 
 struct fixture {
-  explicit fixture(std::uint32_t workers, std::uint32_t servers = 1, tr::runtime_options options = {})
-    : cluster{workers, servers, std::move(options)}, strategy{cluster.rt()}, coordinator{strategy},
+  explicit fixture(std::uint32_t workers, std::uint32_t servers = 1,
+                   tr::runtime_options options = {})
+    : cluster{workers, servers, std::move(options)},
+      strategy{cluster.rt()},
+      coordinator{strategy},
       counter{strategy.create_variable({.name = "counter", .shape = {}})} {
     shared_page::get().hold = false;
     shared_page::get().entered = 0;
@@ -71,9 +72,7 @@ struct fixture {
 
 } // namespace
 
-extern "C" int troupe_test_role(const char* role) {
-  return run_role(role);
-}
+extern "C" int troupe_test_role(const char* role) { return run_role(role); }
 
 TEST_CASE("PS-W1, T-F2: a worker restarted between two batches leaves the count exact") {
   fixture f{1};
@@ -142,7 +141,9 @@ TEST_CASE("PS-W5: the same worker killed and restarted twice loses and doubles n
   CHECK(f.count() == 10);
 }
 
-TEST_CASE("PS-W6, PS-W18: closures wait while the only worker is down, done() is false, and they run when it is back") {
+TEST_CASE(
+  "PS-W6, PS-W18: closures wait while the only worker is down, done() is false, and they run when "
+  "it is back") {
   fixture f{1};
   f.cluster.worker(0).signal(SIGKILL);
   f.cluster.worker(0).wait();
@@ -156,18 +157,23 @@ TEST_CASE("PS-W6, PS-W18: closures wait while the only worker is down, done() is
   CHECK(f.count() == 3);
 }
 
-TEST_CASE("PS-W12, PS-L8, T-F5: resources are rebuilt when their worker returns, iterators from the beginning") {
+TEST_CASE(
+  "PS-W12, PS-L8, T-F5: resources are rebuilt when their worker returns, iterators from the "
+  "beginning") {
   fixture f{1};
   auto data = f.coordinator.create_per_worker_dataset([] { return tr::dataset::range(100); });
   auto it = data.iterator();
-  auto next = [](tr::worker_context&, tr::dataset_iterator& i) { return i.next().item<std::int64_t>(); };
+  auto next = [](tr::worker_context&, tr::dataset_iterator& i) {
+    return i.next().item<std::int64_t>();
+  };
   CHECK(f.coordinator.schedule(next, it).fetch() == 0);
   CHECK(f.coordinator.schedule(next, it).fetch() == 1);
   f.cluster.restart_worker(0);
   CHECK(f.coordinator.schedule(next, it).fetch() == 0);
 }
 
-TEST_CASE("PS-D4, PS-D11, PS-D12, T-F11, T-F12: a fetched and an unfetched result outlive every worker") {
+TEST_CASE(
+  "PS-D4, PS-D11, PS-D12, T-F11, T-F12: a fetched and an unfetched result outlive every worker") {
   fixture f{1};
   auto first = f.coordinator.schedule(pair_step, 1.0f);
   CHECK(first.fetch() == std::pair{1.0f, -1.0f});
@@ -209,7 +215,9 @@ TEST_CASE("PS-P1, PS-P6, T-F14: a killed parameter server is a named error, in b
   }
 }
 
-TEST_CASE("a worker that is stopped is fenced, its closures run elsewhere, and it rejoins as a new incarnation") {
+TEST_CASE(
+  "a worker that is stopped is fenced, its closures run elsewhere, and it rejoins as a new "
+  "incarnation") {
   tr::runtime_options options;
   fixture f{2, 1, options};
   shared_page::get().hold = true;
@@ -263,7 +271,8 @@ TEST_CASE("PS-Y1: a checkpoint taken over processes restores over processes") {
 
 TEST_CASE("a peer with another function table is told the first function that differs") {
   fixture f{1};
-  auto stranger = f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_EXTRA_FUNCTION", "1"}}});
+  auto stranger =
+    f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_EXTRA_FUNCTION", "1"}}});
   REQUIRE(stranger->wait_ended(20'000));
   CHECK(WEXITSTATUS(stranger->poll()) == 1);
   f.coordinator.schedule(count_step, f.counter);
@@ -274,7 +283,8 @@ TEST_CASE("a peer with another function table is told the first function that di
 TEST_CASE("a peer of another cluster, or without the token, is refused; the cluster goes on") {
   tr::runtime_options options;
   fixture f{1, 1, options};
-  auto stranger = f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_CLUSTER", "another"}}});
+  auto stranger =
+    f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_CLUSTER", "another"}}});
   REQUIRE(stranger->wait_ended(20'000));
   CHECK(WEXITSTATUS(stranger->poll()) == 1);
   f.coordinator.schedule(count_step, f.counter);
@@ -293,7 +303,8 @@ TEST_CASE("a second process for a live task is refused as taken") {
 
 TEST_CASE("an address in use is an error that names it") {
   fixture f{1};
-  auto second = f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_LISTEN", f.cluster.address()}}});
+  auto second =
+    f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_LISTEN", f.cluster.address()}}});
   REQUIRE(second->wait_ended(20'000));
   CHECK(WEXITSTATUS(second->poll()) == 1);
   tr::runtime_options options;

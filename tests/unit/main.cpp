@@ -1,5 +1,6 @@
-// The main of every doctest program. Beside doctest's own report it writes the counts "passed failed
-// skipped" to the file that TROUPE_TEST_COUNTS names, so that ./dev test can sum them over all runners.
+// The main of every doctest program. Beside doctest's own report it writes the counts "passed
+// failed skipped" to the file that TROUPE_TEST_COUNTS names, so that ./dev test can sum them over
+// all runners.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -39,7 +40,8 @@ struct counts_writer : doctest::IReporter {
 
 DOCTEST_REGISTER_LISTENER("counts", 1, counts_writer);
 
-// A process test starts itself again as a worker or server: such a program defines this, and the variable names the role.
+// A process test starts itself again as a worker or server: such a program defines this, and the
+// variable names the role.
 extern "C" __attribute__((weak)) int troupe_test_role(const char* role);
 
 int main(int argc, char** argv) {
