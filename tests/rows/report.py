@@ -13,8 +13,8 @@ import sys
 
 ROW = r"(?:T-[A-Z]+\d+|PART-[A-Z0-9]+|SLICE-[A-Z]+|CLS\d+|[A-Z]+\d+)"
 TITLE = re.compile(r'(?:TEST_CASE|SUBCASE|TEST_CASE_TEMPLATE|TEST_CASE_FIXTURE)\s*\(((?:\s*"(?:\\.|[^"\\])*"|[^")])*)', re.S)
-# PS-H4/H5 and PS-H4/PS-H5 name two rows; PS-Z1..Z10 names ten.
-NAMES = re.compile(rf"PS-({ROW}(?:(?:/|\.\.)(?:PS-)?{ROW})*)")
+# Scenario rows (T-F2) may stand without the prefix. PS-H4/H5 and PS-H4/PS-H5 name two rows; PS-Z1..Z10 names ten.
+NAMES = re.compile(rf"(?:PS-|(?<![\w-])(?=T-))({ROW}(?:(?:/|\.\.)(?:PS-)?{ROW})*)")
 
 
 def read_list(path):
