@@ -5,6 +5,8 @@ namespace troupe {
 namespace {
 constexpr int hung_step_exit_code = 75;
 constexpr std::uint64_t leave_ms = 1'000;
+/// The longest that an end waits for others to be reported with.
+constexpr std::uint64_t report_ms_max = 1;
 constexpr std::uint64_t create_ms_max = 10'000;
 /// Results in one report, so that it stays a small message.
 constexpr std::size_t report_bytes_max = message_bytes_max - 8 * 1024;
@@ -149,6 +151,16 @@ void worker_state::on_drop(drop_resources& msg) {
 }
 
 void worker_state::on_progress() {
+  if (lanes_->hold()) {
+    if (!std::exchange(report_timer_set_, true)) // a step behind these may run for long
+      tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{report_ms_max},
+                 tick{.what = report_timer});
+    return;
+  }
+  send_report();
+}
+
+void worker_state::send_report() {
   auto out = lanes_->drain();
   if (!coordinator_ || (out.ended.empty() && out.resources.empty()))
     return;
@@ -170,6 +182,10 @@ void worker_state::on_progress() {
 void worker_state::on_tick(tick& msg) {
   if (member_.on_tick(msg))
     return;
+  if (msg.what == report_timer) {
+    report_timer_set_ = false;
+    return send_report();
+  }
   if (msg.what == leave_timer)
     env_.lanes.leave_now(hung_step_exit_code);
   if (lanes_->give_up_hung() && options_.own_process && !leaving_) {
@@ -178,7 +194,7 @@ void worker_state::on_tick(tick& msg) {
                tick{.what = leave_timer});
   } else if (lanes_->exhausted() && !leaving_) {
     leaving_ = true; // nothing can run here any more: others shall get the work
-    on_progress();
+    send_report();
     member_.leave_now();
     return;
   }

@@ -38,7 +38,7 @@ public:
   void on_down(const caf::down_msg& msg) { member_.on_down(msg); }
 
 private:
-  enum timer : std::uint8_t { check_timer = 1, leave_timer = 2 };
+  enum timer : std::uint8_t { check_timer = 1, leave_timer = 2, report_timer = 3 };
 
   void on_admit(admit_worker& msg);
   void on_run(run_closures& msg);
@@ -48,6 +48,7 @@ private:
   void on_make(make_resources& msg);
   void on_drop(drop_resources& msg);
   void on_progress();
+  void send_report();
   void on_variable_wanted(variable_wanted& msg);
   worker_routes routes_for(const std::string& data_address);
   void on_tick(tick& msg);
@@ -67,6 +68,7 @@ private:
   std::shared_ptr<seen_view> seen_{std::make_shared<seen_view>()};
   member_client<interface> member_;
   bool leaving_ = false;
+  bool report_timer_set_ = false;
 };
 
 worker_actor spawn_worker(caf::actor_system& system, const environment& env,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include <troupe/actors/detail/lane_step.hpp>
 
@@ -105,8 +106,9 @@ void worker_lanes::recall(std::uint32_t count) {
   }
   for (; count > 0; --count)
     out_.ended.push_back({.outcome = attempt_outcome::recalled});
+  bool news = is_news(was_empty);
   lock.unlock();
-  if (was_empty)
+  if (news)
     progress_();
 }
 
@@ -132,9 +134,9 @@ void worker_lanes::cancel(const std::vector<closure_id>& ids, std::uint64_t grac
       slot.step->give_up_at = std::min(slot.step->give_up_at, until);
       slot.step->interrupt();
     }
-  bool has_news = !out_.ended.empty();
+  bool news = !out_.ended.empty() && is_news(was_empty);
   lock.unlock();
-  if (was_empty && has_news)
+  if (news)
     progress_();
 }
 
@@ -182,7 +184,24 @@ bool worker_lanes::exhausted() const {
 
 worker_lanes::outbox worker_lanes::drain() {
   std::lock_guard lock{mutex_};
+  held_ = false;
   return std::exchange(out_, {});
+}
+
+bool worker_lanes::hold() {
+  std::lock_guard lock{mutex_};
+  return held_ = may_wait();
+}
+
+bool worker_lanes::may_wait() const {
+  return !out_.ended.empty() && out_.ended.size() < options_.report_batch
+         && jobs_.size() >= options_.report_queue_min && out_.resources.empty()
+         && out_.ended.back().outcome == attempt_outcome::finished;
+}
+
+/// With the lock held, after something went to the outbox: whether the actor must hear of it.
+bool worker_lanes::is_news(bool was_empty) {
+  return was_empty || (held_ && !may_wait() && std::exchange(held_, false));
 }
 
 std::vector<lane_status> worker_lanes::status() const {
@@ -404,8 +423,9 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
     return;
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   out_.resources.push_back({.id = what.make.id, .why = why.value_or(failure{})});
+  bool news = is_news(was_empty);
   lock.unlock();
-  if (was_empty)
+  if (news)
     progress_();
 }
 
@@ -415,8 +435,9 @@ void worker_lanes::report(const running_step& step, attempt_ended end) {
     return;
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   out_.ended.push_back(std::move(end));
+  bool news = is_news(was_empty);
   lock.unlock();
-  if (was_empty)
+  if (news)
     progress_();
 }
 

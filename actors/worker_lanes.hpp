@@ -25,6 +25,11 @@ struct worker_lanes_options {
     4; ///< hung lanes that are replaced; one more and the worker is `unavailable`
   bool effect_once = true; ///< off: the servers' ledgers let a repeated operation through
   std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
+  /// Ends that make a report worth its message. Fewer wait for more while at least
+  /// `report_queue_min` closures are queued here, which is when they are short: a message to another
+  /// process costs as much as ten of those. 1: none waits.
+  std::size_t report_batch = 1;
+  std::size_t report_queue_min = 8;
 };
 
 /// What the worker needs of the outside during one life: how to reach servers and the coordinator's
@@ -78,6 +83,9 @@ public:
     std::vector<resource_made> resources{};
   };
   outbox drain();
+  /// Whether what is in the outbox shall wait for more (`report_batch`). If so, `progress` is called
+  /// again when it no longer shall; the caller sees to it that it doesn't wait for a long step.
+  bool hold();
   std::vector<lane_status> status() const;
 
   // -- the runtime --
@@ -117,6 +125,8 @@ private:
   result<payload> arguments_of(const job& what);
   void build_resource(const job& what, parameter_client& client, running_step& step);
   void report(const running_step& step, attempt_ended end);
+  bool may_wait() const;
+  bool is_news(bool was_empty);
 
   const environment& env_;
   const worker_lanes_options options_;
@@ -131,6 +141,7 @@ private:
   std::uint32_t next_lane_number_ = 0;
   std::shared_ptr<life> life_{};
   outbox out_{};
+  bool held_ = false; ///< the actor waits for more in the outbox
   bool stopped_ = false;
 };
 

@@ -277,7 +277,8 @@ void runtime::impl::start_worker() {
                             {.member = member_settings(task, local),
                              .lanes = {.task = task,
                                        .lanes = options_.lanes_per_worker,
-                                       .effect_once = options_.effect_once},
+                                       .effect_once = options_.effect_once,
+                                       .report_batch = 48},
                              .routes =
                                [this](auto current, const std::string& data_address) {
                                  return process_routes(current, data_address);
