@@ -174,8 +174,10 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
     case attempt_outcome::finished: {
       failure why;
       auto value = result_of(end, why);
-      if (!value)
+      if (!value) {
+        why.where.task = {.job = job_kind::worker, .index = index}; // to be run again (row PS-D5)
         return fail_attempt(index, *flew, std::move(why), ends);
+      }
       times_.add(c->function, end.run_ns);
       shared_->blobs->drop(c->id);
       ends.push_back(

@@ -331,8 +331,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   const auto& order = what.order;
   attempt_ended end{.id = order.id, .attempt = order.attempt};
   auto fail = [&](failure why) {
-    if (why.where.inc.counter
-        == 0) { // thrown by the user's own code: never a reason to give up a worker
+    if (why.where.task.job == job_kind::chief) { // without an origin: thrown by the user's own code,
+                                                 // which is never a reason to give up a worker
       if (why.retry != retry_class::no && why.code != errc::cancelled)
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;
@@ -352,7 +352,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
     value = host.run([&] { return entry->invoke(host, *arguments); });
   };
   if (!arguments)
-    why = arguments.error();
+    why = what.of->from_here(arguments.error());
   else if (!entry || !entry->invoke)
     why = what.of->failure_here(
       errc::not_registered,
@@ -363,7 +363,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   if (auto ok =
         client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max}));
       !ok && !why)
-    why = ok.error();
+    why = what.of->from_here(ok.error());
   end.run_ns = static_cast<std::uint64_t>((env_.clock.now() - step.started).count());
   if (!why && step.told) // it ended early because it was asked to: what it gave is no result
     why = what.of->failure_here(errc::cancelled,
@@ -371,7 +371,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   if (why)
     fail(std::move(*why));
   else if (auto ok = finish_result(what, std::move(value), end); !ok)
-    fail(ok.error());
+    fail(what.of->from_here(ok.error())); // a result that got lost is the way's fault (row PS-D5)
   return end;
 }
 

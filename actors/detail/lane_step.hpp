@@ -30,6 +30,12 @@ struct worker_lanes::life {
     auto at = variables.find(id);
     return at == variables.end() ? nullptr : at->second;
   }
+  /// What Troupe itself failed with here, marked so that it is not taken for the step's own throw.
+  failure from_here(failure why) const {
+    if (why.where.task.job == job_kind::chief)
+      why.where = self;
+    return why;
+  }
   failure failure_here(errc code, std::string text) const {
     auto why = make_failure(code, std::move(text));
     why.where = self;
@@ -121,15 +127,15 @@ public:
   }
   std::vector<variable_value> read(std::span<const variable_id> variables) override {
     enter();
-    return client_.read(variables).value_or_throw();
+    return own(client_.read(variables));
   }
   tensor gather(variable_id variable, const tensor& indices) override {
     enter();
-    return client_.gather(variable, indices).value_or_throw();
+    return own(client_.gather(variable, indices));
   }
   void mutate(std::span<const mutation> ops) override {
     enter();
-    client_.mutate(ops).value_or_throw();
+    own(client_.mutate(ops));
   }
   resource& resource_of(resource_id id) override {
     enter();
@@ -149,6 +155,12 @@ public:
   void compute(duration) override { enter(); }
 
 private:
+  template <class T>
+  T own(result<T> got) {
+    if (!got)
+      throw_failure(life_.from_here(std::move(got.error())));
+    return std::move(got).value_or_throw();
+  }
   void touch() {
     step_.entered_ns.store(env_.clock.now().time_since_epoch().count(), std::memory_order_relaxed);
   }
