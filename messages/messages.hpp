@@ -13,6 +13,7 @@
 #include <troupe/core/payload.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/core/specs.hpp>
+#include <troupe/messages/packed.hpp>
 
 /// Every message between actors, one struct each. Commands are imperative, events past tense,
 /// answers nouns. What crosses processes carries a `message_header` and stays under
@@ -233,7 +234,7 @@ struct admit_worker {
 struct run_closures {
   message_header header{};
   std::vector<closure_order> orders{};
-  TROUPE_FIELDS(run_closures, header, orders)
+  TROUPE_PACKED_FIELDS(run_closures, orders, header)
 };
 
 /// Give back up to `count` closures that have not started, youngest first.
@@ -319,7 +320,7 @@ struct worker_report {
   message_header header{};
   std::vector<attempt_ended> ended{};
   std::vector<resource_made> resources{};
-  TROUPE_FIELDS(worker_report, header, ended, resources)
+  TROUPE_PACKED_FIELDS(worker_report, ended, header, resources)
 };
 
 /// A lane to its own worker actor: the outbox has something.
