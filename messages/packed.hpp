@@ -54,10 +54,10 @@ typename Inspector::result_type inspect_packed(Inspector& f, std::vector<T>& ite
 
 /// As TROUPE_FIELDS, for a message whose only big part is the list `items`.
 #define TROUPE_PACKED_FIELDS(type, items, ...)                                        \
+  auto head_fields() { return std::tie(__VA_ARGS__); }                                \
   template <class Inspector>                                                          \
   friend typename Inspector::result_type inspect(Inspector& f, type& x) {             \
     return std::apply(                                                                \
       [&](auto&... ys) { return troupe::detail::inspect_packed(f, x.items, ys...); }, \
       x.head_fields());                                                               \
-  }                                                                                   \
-  auto head_fields() { return std::tie(__VA_ARGS__); }
+  }
