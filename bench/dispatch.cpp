@@ -1,6 +1,7 @@
 // How fast closures go from the program to workers and back: within one process against requests
 // between bare CAF actors, over processes against bare CAF's network layer, and how long one takes
-// alone. The closure does nothing, so this is all overhead.
+// alone. The closure does nothing, so this is all overhead. A closure has an answer, so the peers are
+// requests with answers, pipelined; bare messages that nobody answers are a row of their own.
 #include <exception>
 #include <optional>
 
@@ -15,7 +16,8 @@ namespace tr = troupe;
 namespace {
 
 constexpr std::uint32_t workers = 2;
-constexpr std::size_t requests_in_flight = 16; // of bare CAF, at each worker
+constexpr std::size_t requests_in_flight = 16;          // of bare CAF, at each worker
+constexpr std::size_t process_requests_in_flight = 130; // as many as two workers take of ours
 
 int nothing(tr::worker_context&) { return 1; }
 TROUPE_FUNCTION(nothing);
@@ -101,15 +103,19 @@ void measure_embedded(bench::report& out) {
     cluster_run ours{{.workers = workers, .servers = 1}};
     bench::bare_caf::host sharing{"sharing", false};
     bench::bare_caf::host stealing{"stealing", false};
-    const auto echo = sharing.system().spawn(bench::bare_caf::echo);
+    const auto two_on = [](bench::bare_caf::host& at) {
+      return std::vector{at.system().spawn(bench::bare_caf::sink), at.system().spawn(bench::bare_caf::sink)};
+    };
+    const auto sharers = two_on(sharing);
+    const auto stealers = two_on(stealing);
     std::vector<double> shared;
     std::vector<double> stolen;
     for (int round = -1; round < out.rounds(); ++round) {
       const double mine = ours.closures_per_s(out.scaled(200'000));
-      const double a = bench::bare_caf::requests_per_s(sharing.system(), out.scaled(300'000), workers, requests_in_flight);
-      const double b = bench::bare_caf::requests_per_s(stealing.system(), out.scaled(300'000), workers, requests_in_flight);
+      const double a = bench::bare_caf::requests_per_s(sharing.system(), sharers, out.scaled(300'000), requests_in_flight);
+      const double b = bench::bare_caf::requests_per_s(stealing.system(), stealers, out.scaled(300'000), requests_in_flight);
       const auto alone = ours.closure_us(out.scaled(5'000));
-      const auto peer_alone = bench::bare_caf::request_us(sharing.system(), echo, out.scaled(5'000));
+      const auto peer_alone = bench::bare_caf::request_us(sharing.system(), sharers.front(), out.scaled(5'000));
       if (round < 0)
         continue;
       rows.rate.ours.push_back(mine);
@@ -129,6 +135,9 @@ void measure_embedded(bench::report& out) {
 /// Two workers and a server as processes of their own, and a process with a bare CAF actor.
 void measure_processes(bench::report& out) {
   auto rows = make_rows("process", "bare_basp", "bare_basp");
+  rows.rate.params.emplace_back("peer_in_flight", std::to_string(process_requests_in_flight));
+  bench::row one_way = make_rows("process", "basp_one_way", "").rate; // messages without answers: half the work
+  one_way.name = "process_closures_vs_one_way";
   const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
   const auto peer_port = bench::free_port();
   std::vector<bench::child> children;
@@ -152,22 +161,17 @@ void measure_processes(bench::report& out) {
       throw std::runtime_error("bare CAF's peer process does not answer");
     for (int round = -1; round < out.rounds(); ++round) {
       const double mine = ours.closures_per_s(out.scaled(100'000));
-      const double theirs = bench::bare_caf::messages_per_s(here.system(), *remote, out.scaled(50'000));
+      const double streamed = bench::bare_caf::messages_per_s(here.system(), *remote, out.scaled(50'000));
       const auto alone = ours.closure_us(out.scaled(1'000));
-      std::vector<double> peer_alone;
-      {
-        caf::scoped_actor self{here.system()};
-        for (std::size_t i = 0; i < out.scaled(1'000); ++i) {
-          const auto begin = bench::steady::now();
-          self->request(*remote, std::chrono::minutes{1}, std::int32_t{0})
-            .receive([](std::uint64_t) {}, [](const caf::error&) {});
-          peer_alone.push_back(1e6 * bench::seconds_since(begin));
-        }
-      }
+      const double answered = bench::bare_caf::requests_per_s(here.system(), {*remote}, out.scaled(50'000),
+                                                              process_requests_in_flight);
+      const auto peer_alone = bench::bare_caf::request_us(here.system(), *remote, out.scaled(1'000));
       if (round < 0)
         continue;
       rows.rate.ours.push_back(mine);
-      rows.rate.peers.push_back(theirs);
+      rows.rate.peers.push_back(answered);
+      one_way.ours.push_back(mine);
+      one_way.peers.push_back(streamed);
       add_latencies(rows, alone, peer_alone);
     }
     caf::anon_send_exit(*remote, caf::exit_reason::user_shutdown);
@@ -176,6 +180,7 @@ void measure_processes(bench::report& out) {
     if (const int code = c.wait(); code != 0)
       rows.rate.note = "a process ended with " + std::to_string(code);
   out.add(std::move(rows.rate));
+  out.add(std::move(one_way));
   out.add(std::move(rows.p50));
   out.add(std::move(rows.p99));
 }

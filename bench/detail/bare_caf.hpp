@@ -18,10 +18,6 @@
 /// The peers of dispatch.cpp: CAF alone, with the smallest message that it has.
 namespace bench::bare_caf {
 
-inline caf::behavior echo(caf::event_based_actor*) {
-  return {[](std::uint64_t x) { return x; }};
-}
-
 /// Counts numbers and tells how many came since it was last asked.
 inline caf::behavior sink(caf::event_based_actor*) {
   auto seen = std::make_shared<std::uint64_t>(0);
@@ -57,7 +53,7 @@ struct coordinator {
     if (at->to_send == 0)
       return;
     --at->to_send;
-    at->self->request(worker, caf::infinite, std::uint64_t{1}).then([at, worker](std::uint64_t) {
+    at->self->request(worker, caf::infinite, std::int32_t{1}).then([at, worker](std::uint64_t) {
       if (--at->to_end == 0)
         at->done->set_value();
       next(at, worker);
@@ -65,17 +61,14 @@ struct coordinator {
   }
 };
 
-/// Requests with their responses a second.
-inline double requests_per_s(caf::actor_system& system, std::size_t requests, std::size_t workers,
-                             std::size_t in_flight) {
-  std::vector<caf::actor> all;
-  for (std::size_t i = 0; i < workers; ++i)
-    all.push_back(system.spawn(echo));
+/// Requests with their responses a second, from a new coordinator to `workers`.
+inline double requests_per_s(caf::actor_system& system, const std::vector<caf::actor>& workers,
+                             std::size_t requests, std::size_t in_flight) {
   std::promise<void> done;
   const auto begin = steady::now();
   system.spawn([&](caf::event_based_actor* self) {
     auto at = std::make_shared<coordinator>(coordinator{self, requests, requests, &done});
-    for (const auto& worker : all)
+    for (const auto& worker : workers)
       for (std::size_t i = 0; i < in_flight; ++i)
         coordinator::next(at, worker);
   });
@@ -90,7 +83,7 @@ inline std::vector<double> request_us(caf::actor_system& system, const caf::acto
   caf::scoped_actor self{system};
   for (std::size_t i = 0; i < requests; ++i) {
     const auto begin = steady::now();
-    self->request(to, caf::infinite, std::uint64_t{1}).receive([](std::uint64_t) {}, [](const caf::error&) {});
+    self->request(to, std::chrono::minutes{1}, std::int32_t{1}).receive([](std::uint64_t) {}, [](const caf::error&) {});
     out.push_back(1e6 * seconds_since(begin));
   }
   return out;
