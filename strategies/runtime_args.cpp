@@ -1,3 +1,4 @@
+#include <charconv>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -16,16 +17,11 @@ namespace {
 }
 
 std::uint32_t number(const std::string& flag, const std::string& value) {
-  std::size_t used = 0;
-  unsigned long out = 0;
-  try {
-    out = std::stoul(value, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used == 0 || used != value.size() || value.front() == '-' || out > 100'000)
+  std::uint32_t out = 0; // from_chars takes no sign and no space
+  auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), out);
+  if (wrong != std::errc{} || end != value.data() + value.size() || out > 100'000)
     bad_flag(flag, value, "a number up to 100000");
-  return static_cast<std::uint32_t>(out);
+  return out;
 }
 
 task_id task_from(const std::string& flag, const std::string& value) {
