@@ -271,7 +271,7 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
   std::shared_ptr<running_step> step; // the client's `interrupted` looks at it
   std::unique_lock lock{mutex_};
   while (!stopped_ && !*gone) {
-    if (jobs_.empty()) {
+    if (jobs_.empty() || building_) { // what another lane builds may be what the next closure takes
       work_->wait_until(lock, never);
       continue;
     }
@@ -284,12 +284,17 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
     step = std::make_shared<running_step>(env_, what, client.get());
     if (auto* slot = slot_of(number))
       slot->step = what.is_resource ? nullptr : step;
+    building_ = what.is_resource;
     lock.unlock();
     if (what.is_resource)
       build_resource(what, *client, *step);
     else
       report(*step, run_step(what, *client, *step));
     lock.lock();
+    if (what.is_resource) {
+      building_ = false;
+      work_->notify_all();
+    }
     step->client = nullptr;
     if (auto* slot = slot_of(number); slot && slot->step == step)
       slot->step = nullptr;
@@ -331,8 +336,9 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   const auto& order = what.order;
   attempt_ended end{.id = order.id, .attempt = order.attempt};
   auto fail = [&](failure why) {
-    if (why.where.task.job == job_kind::chief) { // without an origin: thrown by the user's own code,
-                                                 // which is never a reason to give up a worker
+    if (why.where.task.job
+        == job_kind::chief) { // without an origin: thrown by the user's own code,
+                              // which is never a reason to give up a worker
       if (why.retry != retry_class::no && why.code != errc::cancelled)
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;

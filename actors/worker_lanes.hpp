@@ -26,8 +26,8 @@ struct worker_lanes_options {
   bool effect_once = true; ///< off: the servers' ledgers let a repeated operation through
   std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
   /// Ends that make a report worth its message. Fewer wait for more while at least
-  /// `report_queue_min` closures are queued here, which is when they are short: a message to another
-  /// process costs as much as ten of those. 1: none waits.
+  /// `report_queue_min` closures are queued here, which is when they are short: a message to
+  /// another process costs as much as ten of those. 1: none waits.
   std::size_t report_batch = 1;
   std::size_t report_queue_min = 8;
 };
@@ -83,8 +83,9 @@ public:
     std::vector<resource_made> resources{};
   };
   outbox drain();
-  /// Whether what is in the outbox shall wait for more (`report_batch`). If so, `progress` is called
-  /// again when it no longer shall; the caller sees to it that it doesn't wait for a long step.
+  /// Whether what is in the outbox shall wait for more (`report_batch`). If so, `progress` is
+  /// called again when it no longer shall; the caller sees to it that it doesn't wait for a long
+  /// step.
   bool hold();
   std::vector<lane_status> status() const;
 
@@ -141,7 +142,8 @@ private:
   std::uint32_t next_lane_number_ = 0;
   std::shared_ptr<life> life_{};
   outbox out_{};
-  bool held_ = false; ///< the actor waits for more in the outbox
+  bool held_ = false;     ///< the actor waits for more in the outbox
+  bool building_ = false; ///< a lane makes a resource
   bool stopped_ = false;
 };
 

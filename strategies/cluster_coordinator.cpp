@@ -64,16 +64,14 @@ std::pair<resource_id, std::shared_ptr<resource_lease>> coordinator_front::add_r
   resource_order order{.id = owner().next_resource(),
                        .function = function_table::global().index_of(function),
                        .arguments = arguments.bytes.empty() ? std::string{} : flatten(arguments)};
-  class make final : public coordinator_call {
-  public:
-    explicit make(resource_order order) : order_{std::move(order)} {}
-    void run(coordinator_state& state) override { state.make_resource(std::move(order_)); }
-
-  private:
-    resource_order order_;
-  };
   auto id = order.id;
-  owner().post(std::make_shared<make>(std::move(order)));
+  // Waits: a closure scheduled next may be dispatched by a report that the coordinator is handling
+  // already, and would reach a worker before the order did.
+  owner().call<bool>("make resource", owner().request_max(),
+                     [order = std::move(order)](coordinator_state& s, auto done) {
+                       s.make_resource(order);
+                       done->set(true);
+                     });
   return {id, std::make_shared<lease>(owner_ptr(), id, std::move(needs))};
 }
 
