@@ -56,7 +56,7 @@ enum class errc : std::uint8_t {
   device_lost = 60, ///< the device is gone. retry: after recovery
 };
 
-/// "shape_mismatch"; "errc(77)" for a value outside the enum.
+/// "shape_mismatch"; "errc(?)" for a value outside the enum.
 std::string_view to_string(errc code);
 
 /// Whether the same call can succeed later.
