@@ -1,0 +1,148 @@
+#include <troupe/actors/dispatch_core.hpp>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+constexpr incarnation first_life{.counter = 1, .nonce = 11};
+constexpr function_index fn{3};
+
+time_point at(duration d) { return time_point{d}; }
+
+closure_ptr numbered(std::uint64_t seq) {
+  auto c = std::make_shared<closure>();
+  c->id = {term_no{1}, seq};
+  c->function = fn;
+  c->attempt = attempt_no{1};
+  return c;
+}
+
+/// `count` flights to `worker`, numbered from `first`, sent at `when`.
+void send(dispatch_core& core, std::uint32_t worker, std::uint64_t first, int count,
+          duration when = 0ns) {
+  for (int i = 0; i < count; ++i)
+    core.sent(worker, {.what = numbered(first + static_cast<std::uint64_t>(i)),
+                       .attempt = attempt_no{1},
+                       .sent = at(when)});
+}
+
+} // namespace
+
+TEST_CASE("PS-W24 room is one running closure a lane and the credits ahead of it") {
+  dispatch_core core;
+  function_times times;
+  core.worker_up(0, first_life, 1);
+  core.worker_up(1, first_life, 3);
+  CHECK(core.room(0, fn, times) == 2); // never seen: one running, one ahead
+  CHECK(core.room(1, fn, times) == 4);
+  send(core, 0, 1, 2);
+  CHECK(core.room(0, fn, times) == 0);
+  times.add(fn, 100'000); // 0.1 ms: ten ahead make a millisecond
+  CHECK(core.room(0, fn, times) == 9);
+  times.add(fn, 10);
+  times.add(fn, 10);
+  CHECK(core.room(0, fn, times) == 63); // at most 64 ahead
+}
+
+TEST_CASE("a worker that was asked to give back gets nothing before it has answered") {
+  dispatch_core core;
+  function_times times;
+  core.worker_up(0, first_life, 1);
+  send(core, 0, 1, 1);
+  core.recall_sent(0, 2);
+  CHECK(core.room(0, fn, times) == 0);
+  core.recall_answered(0, 1);
+  CHECK(core.room(0, fn, times) == 0);
+  core.recall_answered(0, 5); // more answers than questions do no harm
+  CHECK(core.room(0, fn, times) == 1);
+  core.recall_answered(7, 1); // nor does a worker that has gone
+}
+
+TEST_CASE("work is offered to the worker with the fewest flights first, then by index") {
+  dispatch_core core;
+  for (std::uint32_t i : {2, 0, 1})
+    core.worker_up(i, first_life, 1);
+  CHECK(core.by_load() == std::vector<std::uint32_t>{0, 1, 2});
+  send(core, 0, 1, 2);
+  send(core, 1, 3, 1);
+  CHECK(core.by_load() == std::vector<std::uint32_t>{2, 1, 0});
+}
+
+TEST_CASE("PS-D13 an end counts once, for the attempt that flies there") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  core.worker_up(1, first_life, 1);
+  send(core, 0, 1, 3);
+  CHECK(core.in_flight() == 3);
+  const closure_id two{term_no{1}, 2};
+  CHECK_FALSE(core.ended(0, two, attempt_no{2}));
+  CHECK_FALSE(core.ended(1, two, attempt_no{1}));
+  CHECK_FALSE(core.ended(9, two, attempt_no{1}));
+  auto out = core.ended(0, two, attempt_no{1});
+  REQUIRE(out);
+  CHECK(out->what->id == two);
+  CHECK_FALSE(core.ended(0, two, attempt_no{1}));
+  CHECK(core.in_flight() == 2);
+}
+
+TEST_CASE("PS-W8 a lost worker's flights come back in the order sent, and it gets no more") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  core.worker_up(1, first_life, 1);
+  send(core, 0, 1, 3);
+  send(core, 1, 9, 1);
+  auto flights = core.worker_down(0);
+  REQUIRE(flights.size() == 3);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(flights[i].what->id.seq == i + 1);
+  CHECK(core.live() == 1);
+  CHECK(core.in_flight() == 1);
+  CHECK(core.by_load() == std::vector<std::uint32_t>{1});
+  CHECK(core.worker_down(0).empty());
+}
+
+TEST_CASE("only the living incarnation of a worker is up") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  CHECK(core.is_up(0, first_life));
+  CHECK_FALSE(core.is_up(0, {.counter = 2, .nonce = 11}));
+  CHECK_FALSE(core.is_up(0, {.counter = 1, .nonce = 12}));
+  CHECK_FALSE(core.is_up(1, first_life));
+  core.worker_down(0);
+  CHECK_FALSE(core.is_up(0, first_life));
+}
+
+TEST_CASE("half of what waits on the fullest worker is asked back when another is idle") {
+  dispatch_core core;
+  for (std::uint32_t i = 0; i < 3; ++i)
+    core.worker_up(i, first_life, 1);
+  send(core, 0, 1, 6); // one runs, five wait
+  send(core, 1, 10, 3);
+  CHECK_FALSE(core.plan_recall(at(1ms), 2ms)); // they have not waited long enough
+  auto plan = core.plan_recall(at(2ms), 2ms);
+  REQUIRE(plan);
+  CHECK(plan->worker == 0);
+  CHECK(plan->count == 3);
+  core.recall_sent(0, 3);
+  plan = core.plan_recall(at(2ms), 2ms);
+  REQUIRE(plan);
+  CHECK(plan->worker == 1); // one question at a time to each
+  CHECK(plan->count == 1);
+}
+
+TEST_CASE("nothing is asked back while every worker has work, or when nothing waits") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  core.worker_up(1, first_life, 2);
+  send(core, 0, 1, 4);
+  send(core, 1, 9, 1);
+  CHECK_FALSE(core.plan_recall(at(1s), 2ms));
+  dispatch_core other;
+  other.worker_up(0, first_life, 2);
+  other.worker_up(1, first_life, 1);
+  send(other, 0, 1, 2); // both run, each on its lane
+  CHECK_FALSE(other.plan_recall(at(1s), 2ms));
+}
