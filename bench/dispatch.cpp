@@ -1,7 +1,7 @@
 // How fast closures go from the program to workers and back: within one process against requests
 // between bare CAF actors, over processes against bare CAF's network layer, and how long one takes
-// alone. The closure does nothing, so this is all overhead. A closure has an answer, so the peers are
-// requests with answers, pipelined; bare messages that nobody answers are a row of their own.
+// alone. The closure does nothing, so this is all overhead. A closure has an answer, so the peers
+// are requests with answers, pipelined; bare messages that nobody answers are a row of their own.
 #include <exception>
 #include <optional>
 
@@ -22,12 +22,14 @@ constexpr std::size_t process_requests_in_flight = 130; // as many as two worker
 int nothing(tr::worker_context&) { return 1; }
 TROUPE_FUNCTION(nothing);
 
-// --- ours -----------------------------------------------------------------------------------------
+// --- ours
+// -----------------------------------------------------------------------------------------
 
 /// A coordinator with its workers, here or in processes of their own.
 class cluster_run {
 public:
-  explicit cluster_run(const tr::runtime_options& options) : rt_{options}, strategy_{rt_}, coordinator_{strategy_} {}
+  explicit cluster_run(const tr::runtime_options& options)
+    : rt_{options}, strategy_{rt_}, coordinator_{strategy_} {}
 
   /// Closures a second, with their results, from the first `schedule` to the end of `join`.
   double closures_per_s(std::size_t closures) {
@@ -70,7 +72,8 @@ private:
   tr::cluster_coordinator coordinator_;
 };
 
-// --- rows -----------------------------------------------------------------------------------------
+// --- rows
+// -----------------------------------------------------------------------------------------
 
 struct rate_rows {
   bench::row rate{};
@@ -78,17 +81,23 @@ struct rate_rows {
   bench::row p99{};
 };
 
-rate_rows make_rows(const std::string& where, const std::string& peer, const std::string& latency_peer) {
+rate_rows make_rows(const std::string& where, const std::string& peer,
+                    const std::string& latency_peer) {
   rate_rows out;
-  out.rate = {.name = where + "_closures_per_s", .unit = "1/s", .direction = bench::better::more, .peer = peer};
+  out.rate = {.name = where + "_closures_per_s",
+              .unit = "1/s",
+              .direction = bench::better::more,
+              .peer = peer};
   out.p50 = {.name = where + "_latency_p50", .unit = "us", .peer = latency_peer};
   out.p99 = {.name = where + "_latency_p99", .unit = "us", .peer = latency_peer};
   for (auto* r : {&out.rate, &out.p50, &out.p99})
-    r->params = {{"workers", std::to_string(workers)}, {"transport", bench::quoted(where == "process" ? "tcp" : "inproc")}};
+    r->params = {{"workers", std::to_string(workers)},
+                 {"transport", bench::quoted(where == "process" ? "tcp" : "inproc")}};
   return out;
 }
 
-void add_latencies(rate_rows& to, const std::vector<double>& ours, const std::vector<double>& peers) {
+void add_latencies(rate_rows& to, const std::vector<double>& ours,
+                   const std::vector<double>& peers) {
   to.p50.ours.push_back(bench::quantile(ours, 0.5));
   to.p99.ours.push_back(bench::quantile(ours, 0.99));
   to.p50.peers.push_back(bench::quantile(peers, 0.5));
@@ -104,7 +113,8 @@ void measure_embedded(bench::report& out) {
     bench::bare_caf::host sharing{"sharing", false};
     bench::bare_caf::host stealing{"stealing", false};
     const auto two_on = [](bench::bare_caf::host& at) {
-      return std::vector{at.system().spawn(bench::bare_caf::sink), at.system().spawn(bench::bare_caf::sink)};
+      return std::vector{at.system().spawn(bench::bare_caf::sink),
+                         at.system().spawn(bench::bare_caf::sink)};
     };
     const auto sharers = two_on(sharing);
     const auto stealers = two_on(stealing);
@@ -112,10 +122,13 @@ void measure_embedded(bench::report& out) {
     std::vector<double> stolen;
     for (int round = -1; round < out.rounds(); ++round) {
       const double mine = ours.closures_per_s(out.scaled(200'000));
-      const double a = bench::bare_caf::requests_per_s(sharing.system(), sharers, out.scaled(300'000), requests_in_flight);
-      const double b = bench::bare_caf::requests_per_s(stealing.system(), stealers, out.scaled(300'000), requests_in_flight);
+      const double a = bench::bare_caf::requests_per_s(sharing.system(), sharers,
+                                                       out.scaled(300'000), requests_in_flight);
+      const double b = bench::bare_caf::requests_per_s(stealing.system(), stealers,
+                                                       out.scaled(300'000), requests_in_flight);
       const auto alone = ours.closure_us(out.scaled(5'000));
-      const auto peer_alone = bench::bare_caf::request_us(sharing.system(), sharers.front(), out.scaled(5'000));
+      const auto peer_alone =
+        bench::bare_caf::request_us(sharing.system(), sharers.front(), out.scaled(5'000));
       if (round < 0)
         continue;
       rows.rate.ours.push_back(mine);
@@ -125,7 +138,8 @@ void measure_embedded(bench::report& out) {
     }
     const bool sharing_wins = bench::median(shared) >= bench::median(stolen);
     rows.rate.peers = sharing_wins ? shared : stolen;
-    rows.rate.params.emplace_back("peer_policy", bench::quoted(sharing_wins ? "sharing" : "stealing"));
+    rows.rate.params.emplace_back("peer_policy",
+                                  bench::quoted(sharing_wins ? "sharing" : "stealing"));
   }
   out.add(std::move(rows.rate));
   out.add(std::move(rows.p50));
@@ -136,7 +150,8 @@ void measure_embedded(bench::report& out) {
 void measure_processes(bench::report& out) {
   auto rows = make_rows("process", "bare_basp", "bare_basp");
   rows.rate.params.emplace_back("peer_in_flight", std::to_string(process_requests_in_flight));
-  bench::row one_way = make_rows("process", "basp_one_way", "").rate; // messages without answers: half the work
+  bench::row one_way =
+    make_rows("process", "basp_one_way", "").rate; // messages without answers: half the work
   one_way.name = "process_closures_vs_one_way";
   const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
   const auto peer_port = bench::free_port();
@@ -161,11 +176,13 @@ void measure_processes(bench::report& out) {
       throw std::runtime_error("bare CAF's peer process does not answer");
     for (int round = -1; round < out.rounds(); ++round) {
       const double mine = ours.closures_per_s(out.scaled(100'000));
-      const double streamed = bench::bare_caf::messages_per_s(here.system(), *remote, out.scaled(50'000));
+      const double streamed =
+        bench::bare_caf::messages_per_s(here.system(), *remote, out.scaled(50'000));
       const auto alone = ours.closure_us(out.scaled(1'000));
-      const double answered = bench::bare_caf::requests_per_s(here.system(), {*remote}, out.scaled(50'000),
-                                                              process_requests_in_flight);
-      const auto peer_alone = bench::bare_caf::request_us(here.system(), *remote, out.scaled(1'000));
+      const double answered = bench::bare_caf::requests_per_s(
+        here.system(), {*remote}, out.scaled(50'000), process_requests_in_flight);
+      const auto peer_alone =
+        bench::bare_caf::request_us(here.system(), *remote, out.scaled(1'000));
       if (round < 0)
         continue;
       rows.rate.ours.push_back(mine);
@@ -185,13 +202,15 @@ void measure_processes(bench::report& out) {
   out.add(std::move(rows.p99));
 }
 
-// --- roles ----------------------------------------------------------------------------------------
+// --- roles
+// ----------------------------------------------------------------------------------------
 
 int serve(const std::string& role, const std::string& address) {
   const auto colon = role.find(':');
   tr::runtime_options options{.workers = workers, .servers = 1};
-  options.task = tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                             .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task =
+    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
+                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
   options.coordinator_address = address;
   return tr::runtime{options}.serve();
 }

@@ -1,8 +1,8 @@
 // What Troupe costs a training step: an epoch of Fashion-MNIST (784-128-10, batch 64, Adam) with
 // one worker and with two, against a plain loop over the same data pipeline and the same kernels.
 // A gradient takes a few hundred microseconds, so each microsecond of overhead a step shows. The
-// `_cpu` rows count processor time of all threads instead of time on the wall: they tell the cost of
-// Troupe's own work, also on a machine that does other things meanwhile.
+// `_cpu` rows count processor time of all threads instead of time on the wall: they tell the cost
+// of Troupe's own work, also on a machine that does other things meanwhile.
 #include <array>
 #include <exception>
 
@@ -35,7 +35,8 @@ tr::shape_t shape_of(std::size_t i) {
 struct scratch {
   kn::mlp_workspace<float> workspace{widths, batch_len};
   std::array<tr::tensor, 4> gradients{};
-  std::array<std::vector<std::span<const float>>, 4> blocks{}; ///< of the variables, while they are read
+  std::array<std::vector<std::span<const float>>, 4>
+    blocks{}; ///< of the variables, while they are read
   scratch() {
     for (std::size_t i = 0; i < gradients.size(); ++i)
       gradients[i] = tr::tensor::zeros(tr::dtype::f32, shape_of(i));
@@ -48,15 +49,17 @@ double gradients_of(const std::array<Weight, 4>& weights, const tr::element& bat
   std::array<std::span<float>, 4> out;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] = at.gradients[i].mutable_as<float>();
-  return kn::mlp_gradients<float, std::int64_t>(std::span<const Weight>{weights}, batch.images().as<float>(), batch.labels().as<std::int64_t>(),
-                                                at.workspace, out)
+  return kn::mlp_gradients<float, std::int64_t>(
+           std::span<const Weight>{weights}, batch.images().as<float>(),
+           batch.labels().as<std::int64_t>(), at.workspace, out)
     .loss;
 }
 
-// --- ours -----------------------------------------------------------------------------------------
+// --- ours
+// -----------------------------------------------------------------------------------------
 
-float train_step(tr::worker_context& ctx, tr::dataset_iterator& batches, tr::per_worker_value<scratch>& own,
-                 const tr::variable_list& weights) {
+float train_step(tr::worker_context& ctx, tr::dataset_iterator& batches,
+                 tr::per_worker_value<scratch>& own, const tr::variable_list& weights) {
   const auto batch = batches.next();
   double loss = 0;
   { // the values go before the push: nobody holds them then, and the servers update in place
@@ -81,15 +84,17 @@ class cluster_run {
 public:
   explicit cluster_run(std::uint32_t workers)
     : rt_{tr::runtime_options{.workers = workers, .servers = 2}},
-      strategy_{rt_, {.partitioner = tr::min_size_partitioner{256 * 1024, 2}}}, // cuts the first weight in two
+      strategy_{
+        rt_,
+        {.partitioner = tr::min_size_partitioner{256 * 1024, 2}}}, // cuts the first weight in two
       coordinator_{strategy_},
       weights_{strategy_.scope([] {
         tr::variable_list out;
         for (std::size_t i = 0; i < 4; ++i)
-          out.push_back(tr::create_variable(
-            {.shape = shape_of(i),
-             .initial = i % 2 == 0 ? tr::glorot_uniform(i) : tr::zeros(),
-             .optimizer = tr::adam{1e-3f}}));
+          out.push_back(
+            tr::create_variable({.shape = shape_of(i),
+                                 .initial = i % 2 == 0 ? tr::glorot_uniform(i) : tr::zeros(),
+                                 .optimizer = tr::adam{1e-3f}}));
         return out;
       })},
       own_{coordinator_.create_per_worker_value([] { return scratch{}; })},
@@ -122,7 +127,8 @@ private:
   float last_loss_ = 0;
 };
 
-// --- the peer -------------------------------------------------------------------------------------
+// --- the peer
+// -------------------------------------------------------------------------------------
 
 /// The same work in a loop on one thread, updates in place.
 class plain_loop {
@@ -161,7 +167,8 @@ private:
       auto p = weights_[i].mutable_as<float>();
       auto m = m_[i].mutable_as<float>();
       auto v = v_[i].mutable_as<float>();
-      kn::adam_update<float>(p, p, m, m, v, v, scratch_.gradients[i].as<float>(), t_, {.learning_rate = 1e-3});
+      kn::adam_update<float>(p, p, m, m, v, v, scratch_.gradients[i].as<float>(), t_,
+                             {.learning_rate = 1e-3});
     }
   }
 
@@ -194,12 +201,9 @@ bench::row row_of(int workers, bool cpu, std::size_t steps) {
     r.name += "_cpu";
     r.unit = "cpu s/epoch";
   }
-  r.params = {{"workers", std::to_string(workers)},
-              {"servers", "2"},
-              {"batch", std::to_string(batch_len)},
-              {"steps", std::to_string(steps)},
-              {"model", bench::quoted("784-128-10")},
-              {"shards_of_w1", "2"}};
+  r.params = {{"workers", std::to_string(workers)},   {"servers", "2"},
+              {"batch", std::to_string(batch_len)},   {"steps", std::to_string(steps)},
+              {"model", bench::quoted("784-128-10")}, {"shards_of_w1", "2"}};
   r.peer = "plain_loop";
   return r;
 }
@@ -227,12 +231,14 @@ int run(const bench::report& out, std::vector<bench::row>& rows) {
   }
   for (const float loss : {one.last_loss(), two.last_loss(), plain.last_loss()})
     if (!(loss > 0 && loss < 2.3f)) {
-      std::fprintf(stderr, "train_overhead: a loss of %g: this is not training\n", static_cast<double>(loss));
+      std::fprintf(stderr, "train_overhead: a loss of %g: this is not training\n",
+                   static_cast<double>(loss));
       return 1;
     }
   for (auto& r : rows)
     if (const double plain_s = bench::median(rows.front().peers); plain_s > plain_epoch_s_max)
-      r.note = "void: the plain loop took " + bench::number(plain_s, 3) + " s an epoch, the machine is busy";
+      r.note = "void: the plain loop took " + bench::number(plain_s, 3)
+               + " s an epoch, the machine is busy";
   return 0;
 }
 

@@ -77,20 +77,23 @@ inline double requests_per_s(caf::actor_system& system, const std::vector<caf::a
 }
 
 /// Microseconds of single requests from a thread outside.
-inline std::vector<double> request_us(caf::actor_system& system, const caf::actor& to, std::size_t requests) {
+inline std::vector<double> request_us(caf::actor_system& system, const caf::actor& to,
+                                      std::size_t requests) {
   std::vector<double> out;
   out.reserve(requests);
   caf::scoped_actor self{system};
   for (std::size_t i = 0; i < requests; ++i) {
     const auto begin = steady::now();
-    self->request(to, std::chrono::minutes{1}, std::int32_t{1}).receive([](std::uint64_t) {}, [](const caf::error&) {});
+    self->request(to, std::chrono::minutes{1}, std::int32_t{1})
+      .receive([](std::uint64_t) {}, [](const caf::error&) {});
     out.push_back(1e6 * seconds_since(begin));
   }
   return out;
 }
 
 /// One-way messages a second into another process, as fast as they go. 0 when they did not arrive.
-inline double messages_per_s(caf::actor_system& system, const caf::actor& to, std::size_t messages) {
+inline double messages_per_s(caf::actor_system& system, const caf::actor& to,
+                             std::size_t messages) {
   caf::scoped_actor self{system};
   std::uint64_t arrived = 0;
   const auto begin = steady::now();

@@ -140,14 +140,19 @@ public:
 
   bool quick() const { return quick_; }
   /// `full`, or a tenth of it for a smoke run.
-  std::size_t scaled(std::size_t full) const { return quick_ ? std::max<std::size_t>(1, full / 10) : full; }
+  std::size_t scaled(std::size_t full) const {
+    return quick_ ? std::max<std::size_t>(1, full / 10) : full;
+  }
   int rounds() const { return rounds_; }
   /// Whether the row was asked for.
-  bool wants(const std::string& name) const { return only_.empty() || name.find(only_) != std::string::npos; }
+  bool wants(const std::string& name) const {
+    return only_.empty() || name.find(only_) != std::string::npos;
+  }
 
   /// Runs contenders in turn, all in every round, after one round that does not count. Each gives
   /// one sample a call.
-  std::vector<std::vector<double>> interleave(const std::vector<std::function<double()>>& contenders) const {
+  std::vector<std::vector<double>> interleave(
+    const std::vector<std::function<double()>>& contenders) const {
     std::vector<std::vector<double>> samples(contenders.size());
     for (int round = -1; round < rounds_; ++round)
       for (std::size_t i = 0; i < contenders.size(); ++i)
@@ -166,25 +171,27 @@ public:
 
 private:
   [[noreturn]] void usage(const std::string& what) const {
-    std::fprintf(stderr, "%s: %s\nusage: %s [--quick] [--json FILE] [--rounds N] [--only ROW]\n", suite_.c_str(),
-                 what.c_str(), suite_.c_str());
+    std::fprintf(stderr, "%s: %s\nusage: %s [--quick] [--json FILE] [--rounds N] [--only ROW]\n",
+                 suite_.c_str(), what.c_str(), suite_.c_str());
     std::exit(2);
   }
 
   void print() const {
-    std::printf("%s%s, %d rounds, load %.2f -> %.2f\n%s\n\n", suite_.c_str(), quick_ ? " (quick)" : "", rounds_, load_,
-                load(), machine().c_str());
-    std::printf("%-30s %-11s %11s %11s %11s  %-12s %11s %7s\n", "row", "unit", "median", "q1", "min", "peer",
-                "peer median", "ratio");
+    std::printf("%s%s, %d rounds, load %.2f -> %.2f\n%s\n\n", suite_.c_str(),
+                quick_ ? " (quick)" : "", rounds_, load_, load(), machine().c_str());
+    std::printf("%-30s %-11s %11s %11s %11s  %-12s %11s %7s\n", "row", "unit", "median", "q1",
+                "min", "peer", "peer median", "ratio");
     for (const row& r : rows_) {
       if (!r.unmeasured.empty()) {
         std::printf("%-30s not measured: %s\n", r.name.c_str(), r.unmeasured.c_str());
         continue;
       }
-      std::printf("%-30s %-11s %11s %11s %11s", r.name.c_str(), r.unit.c_str(), number(median(r.ours), 5).c_str(),
-                  number(quantile(r.ours, 0.25), 5).c_str(), number(quantile(r.ours, 0), 5).c_str());
+      std::printf("%-30s %-11s %11s %11s %11s", r.name.c_str(), r.unit.c_str(),
+                  number(median(r.ours), 5).c_str(), number(quantile(r.ours, 0.25), 5).c_str(),
+                  number(quantile(r.ours, 0), 5).c_str());
       if (!r.peers.empty())
-        std::printf("  %-12s %11s %7.3f", r.peer.c_str(), number(median(r.peers), 5).c_str(), ratio(r));
+        std::printf("  %-12s %11s %7.3f", r.peer.c_str(), number(median(r.peers), 5).c_str(),
+                    ratio(r));
       std::printf("%s%s\n", r.note.empty() ? "" : "  ! ", r.note.c_str());
     }
   }
@@ -196,9 +203,9 @@ private:
     ::gmtime_r(&now, &utc);
     std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
     std::ofstream out{json_};
-    out << "{\"suite\": " << quoted(suite_) << ", \"date\": " << quoted(date) << ", \"machine\": " << quoted(machine())
-        << ", \"quick\": " << (quick_ ? "true" : "false") << ", \"rounds\": " << rounds_
-        << ", \"load\": " << number(load_) << ", \"rows\": [";
+    out << "{\"suite\": " << quoted(suite_) << ", \"date\": " << quoted(date)
+        << ", \"machine\": " << quoted(machine()) << ", \"quick\": " << (quick_ ? "true" : "false")
+        << ", \"rounds\": " << rounds_ << ", \"load\": " << number(load_) << ", \"rows\": [";
     for (std::size_t i = 0; i < rows_.size(); ++i)
       out << (i ? ",\n  " : "\n  ") << json_of(rows_[i]);
     out << "\n]}\n";
@@ -218,8 +225,8 @@ private:
     out += ", \"median\": " + number(median(r.ours)) + ", \"q1\": " + number(quantile(r.ours, 0.25))
            + ", \"min\": " + number(quantile(r.ours, 0));
     if (!r.peers.empty())
-      out += ", \"peer\": " + quoted(r.peer) + ", \"peer_median\": " + number(median(r.peers)) + ", \"ratio\": "
-             + number(ratio(r));
+      out += ", \"peer\": " + quoted(r.peer) + ", \"peer_median\": " + number(median(r.peers))
+             + ", \"ratio\": " + number(ratio(r));
     if (!r.note.empty())
       out += ", \"note\": " + quoted(r.note);
     return out + "}";

@@ -72,12 +72,14 @@ TEST_CASE("messages: a packed list that ends early, or says more than it has, fa
   const auto good = bytes_of(report);
   for (std::size_t n = 0; n < good.size(); ++n) {
     worker_report got;
-    CHECK_FALSE(read(std::vector<char>(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n)), got));
+    CHECK_FALSE(
+      read(std::vector<char>(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n)), got));
   }
   std::size_t refused = 0;
   for (std::size_t i = 0; i < good.size(); ++i) {
     auto bad = good;
-    bad[i] = static_cast<char>(0xff); // a count or a length somewhere becomes huge: no allocation follows it
+    bad[i] = static_cast<char>(
+      0xff); // a count or a length somewhere becomes huge: no allocation follows it
     worker_report got;
     refused += read(bad, got) ? 0 : 1;
   }
