@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caf/actor_system.hpp>
