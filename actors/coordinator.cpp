@@ -147,9 +147,11 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
 void coordinator_state::check_started() {
   if (queue() || core_.live() == 0 || ending_)
     return;
-  for (std::uint32_t i = 0; i < options_.servers; ++i)
-    if (auto at = servers_.find(i); at == servers_.end() || !at->second.ready)
+  for (std::uint32_t i = 0; i < options_.servers; ++i) {
+    auto task = options_.server_tasks.empty() ? i : options_.server_tasks.at(i);
+    if (auto at = servers_.find(task); at == servers_.end() || !at->second.ready)
       return;
+  }
   auto handle = self_handle<coordinator_actor>(self_);
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(handle);
   auto poke =

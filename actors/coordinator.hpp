@@ -21,6 +21,7 @@
 namespace troupe {
 
 struct coordinator_options {
+  std::vector<std::uint32_t> server_tasks{}; ///< that must be there; empty: 0 to servers - 1
   std::uint32_t servers = 1;        ///< tasks ps:0 .. ps:N-1 that must be there
   std::uint32_t lanes = 1;          ///< compute lanes of a worker
   std::string data_address{};       ///< of the blobs; empty within one process

@@ -5,12 +5,12 @@
 namespace troupe {
 
 cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> shared,
-                 coordinator_actor actor, std::uint32_t servers, link_maker connect,
+                 coordinator_actor actor, std::vector<std::uint32_t> servers, link_maker connect,
                  vault_maker open_vault, duration request_max)
   : env_{env},
     shared_{std::move(shared)},
     actor_{std::move(actor)},
-    servers_{servers},
+    servers_{std::move(servers)},
     connect_{std::move(connect)},
     open_vault_{std::move(open_vault)},
     request_max_{request_max} {}

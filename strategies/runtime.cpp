@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <numeric>
 
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
@@ -32,6 +33,16 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
                                                    ports_->storage(), ports_->lanes(),
                                                    ports_->waits(), *transport_, options_.trace});
   make_system(host);
+  try {
+    start();
+  } catch (...) { // what was started must end, or the system would wait for it for ever
+    shutdown(std::chrono::seconds{2});
+    membership_ = nullptr;
+    throw;
+  }
+}
+
+void runtime::impl::start() {
   if (is_coordinator()) {
     start_coordinator();
     if (!over_processes())
@@ -102,14 +113,16 @@ void runtime::impl::make_system(caf::actor_system* host) {
 
 membership_actor_options runtime::impl::membership_settings() {
   auto& table = function_table::global();
-  membership_actor_options out{.core = {.cluster = options_.cluster_name,
-                                        .term = term_no{1},
-                                        .workers = options_.workers,
-                                        .servers = options_.servers,
-                                        .worker_index_max = 100'000,
-                                        .functions_hash = table.hash(),
-                                        .functions = table.lines()},
-                               .token = options_.token};
+  membership_actor_options out{
+    .core = {.cluster = options_.cluster_name,
+             .term = term_no{1},
+             .workers = options_.workers,
+             .servers =
+               options_.server_tasks.empty() ? options_.servers : options_.server_tasks.back() + 1,
+             .worker_index_max = 100'000,
+             .functions_hash = table.hash(),
+             .functions = table.lines()},
+    .token = options_.token};
   out.core.detector.floor_ms = static_cast<std::int64_t>(options_.suspect_ms_min);
   membership_ended_ = std::make_shared<promise_slot<bool>>(*env_);
   out.ended = membership_ended_;
@@ -124,7 +137,8 @@ membership_actor_options runtime::impl::membership_settings() {
 }
 
 coordinator_options runtime::impl::coordinator_settings() {
-  coordinator_options out{.servers = options_.servers,
+  coordinator_options out{.server_tasks = options_.server_tasks,
+                          .servers = options_.servers,
                           .lanes = options_.lanes_per_worker,
                           .quiesce_ms_max = options_.quiesce_ms_max,
                           .cancel_grace_ms = options_.cancel_grace_ms,
@@ -134,6 +148,16 @@ coordinator_options runtime::impl::coordinator_settings() {
   out.queue.no_worker_ms_max = static_cast<std::int64_t>(options_.no_worker_ms_max);
   return out;
 }
+
+namespace {
+
+std::vector<std::uint32_t> first_tasks(std::uint32_t n) {
+  std::vector<std::uint32_t> out(n);
+  std::iota(out.begin(), out.end(), 0u);
+  return out;
+}
+
+} // namespace
 
 void runtime::impl::start_coordinator() {
   auto settings = membership_settings();
@@ -154,7 +178,8 @@ void runtime::impl::start_coordinator() {
   }
   auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
   cluster_ = std::make_shared<cluster>(
-    *env_, shared_, std::move(actor), options_.servers,
+    *env_, shared_, std::move(actor),
+    options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks,
     [this](std::uint32_t server, term_no term) { return link_from_program(server, term); },
     [this](std::uint32_t server, term_no term) { return vault_from_program(server, term); },
     options_.request_timeout);
@@ -222,9 +247,7 @@ void runtime::impl::wait_started() {
   auto term = shared_->started->wait(deadline, "start: not all servers and a worker were there");
   if (term)
     return;
-  auto why = term.error();
-  shutdown(std::chrono::seconds{2});
-  throw_failure(std::move(why));
+  throw_failure(term.error());
 }
 
 result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server,
@@ -360,7 +383,8 @@ void runtime::impl::shutdown(duration timeout) {
     cluster_->post(std::make_shared<end>());
     (void)membership_ended_->wait(deadline, "shutdown");
     cluster_->close();
-  }
+  } else if (membership_) // started without a coordinator yet
+    tell_from_outside(membership_, end_cluster{});
   for (auto& m : members_) {
     if (m.leave) // in a process of its own: ended already, or asked to
       std::exchange(m.leave, nullptr)();

@@ -19,6 +19,8 @@ struct runtime_options {
   // within one process
   std::uint32_t workers = 2;
   std::uint32_t servers = 2;
+  /// Indices of the server tasks, ascending; empty: 0 to servers - 1.
+  std::vector<std::uint32_t> server_tasks{};
   /// Compute lanes of a worker: closures that it runs at once.
   std::uint32_t lanes_per_worker = 1;
 

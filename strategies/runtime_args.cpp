@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <functional>
@@ -52,11 +53,17 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
                   what + " has a cluster but no task.type: what is this process?");
   auto task = task_from(what + " task", *own.type + ":" + std::to_string(own.id.value_or(0)));
   options.task = task;
+  if (!spec.has_job("chief"))
+    throw_failure(errc::bad_config, what + " has no job 'chief': where is the coordinator?");
   options.workers = spec.num_tasks("worker");
   options.servers = spec.num_tasks("ps");
+  options.server_tasks = spec.task_indices("ps"); // may have gaps (row PS-Z4)
   options.coordinator_address = spec.task_address("chief", 0);
+  auto own_address = spec.task_address(*own.type, task.index);
   if (task.job != job_kind::chief)
-    options.listen_address = spec.task_address(*own.type, task.index);
+    options.listen_address = own_address;
+  // the one port a task is for control; data takes another on the same host
+  options.data_listen_address = own_address.substr(0, own_address.rfind(':')) + ":0";
 }
 
 struct cluster_flags {
@@ -87,6 +94,7 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
   runtime_options options;
   cluster_flags cluster;
   auto flags = flags_of(options, cluster);
+  std::vector<std::pair<std::string, std::string>> given;
   for (int i = 1; i < argc; ++i) {
     std::string flag = argv[i];
     std::string value;
@@ -107,8 +115,15 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
         bad_flag(flag, "", "a value");
       value = argv[++i];
     }
-    at->second(flag, value);
+    given.emplace_back(flag, value);
   }
+  auto apply_given = [&] { // again after a cluster description: what is said by hand wins
+    for (const auto& [flag, value] : given)
+      flags.at(flag)(flag, value);
+  };
+  apply_given();
+  bool coordinator_given = std::any_of(
+    given.begin(), given.end(), [](const auto& g) { return g.first == "--troupe-coordinator"; });
   if (const char* token =
         std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
     options.token = token;
@@ -120,13 +135,14 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
       config.task = {.type = to_string(task.job), .id = task.index};
     }
     apply_cluster(options, config.cluster, config.task, "--cluster " + cluster.file);
+    apply_given();
     return options;
   }
   tf_config_resolver resolver{[](const char* name) -> std::optional<std::string> {
     const char* text = std::getenv(name);
     return text ? std::optional<std::string>{text} : std::nullopt;
   }};
-  auto spec = resolver.cluster().value_or_throw();
+  auto spec = coordinator_given ? cluster_spec{} : resolver.cluster().value_or_throw();
   if (spec) {
     auto own = resolver.task().value_or_throw();
     if (!cluster.task.empty()) {
@@ -134,6 +150,7 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
       own = {.type = to_string(task.job), .id = task.index};
     }
     apply_cluster(options, spec, own, "TF_CONFIG");
+    apply_given();
   } else if (!cluster.task.empty()) {
     options.task = task_from("--troupe-task", cluster.task);
   }

@@ -79,6 +79,9 @@ variable_spec strategy_state::plan(const variable_options& options) {
       : plan_shards(spec.shape, spec.type, options_.partitioner ? &options_.partitioner : nullptr,
                     *placement_, owner_->servers())
           .value_or_throw();
+  if (!options.colocate_with)
+    for (auto& shard : spec.shards)
+      shard.server = owner_->server_task(shard.server);
   spec.id = owner_->next_variable();
   return spec;
 }

@@ -25,14 +25,16 @@ public:
     std::function<result<std::unique_ptr<server_vault>>(std::uint32_t server, term_no term)>;
 
   cluster(const environment& env, std::shared_ptr<coordinator_shared> shared,
-          coordinator_actor actor, std::uint32_t servers, link_maker connect,
+          coordinator_actor actor, std::vector<std::uint32_t> servers, link_maker connect,
           vault_maker open_vault, duration request_max);
   ~cluster();
 
   const environment& env() const { return env_; }
   coordinator_shared& shared() { return *shared_; }
   closure_queue& queue() { return *shared_->queue; }
-  std::uint32_t servers() const { return servers_; }
+  std::uint32_t servers() const { return static_cast<std::uint32_t>(servers_.size()); }
+  /// Task index of the n-th server.
+  std::uint32_t server_task(std::uint32_t n) const { return servers_.at(n); }
   term_no term() const { return shared_->queue->term(); }
 
   /// Runs `body` on the coordinator actor and waits for what it promises.
@@ -92,7 +94,7 @@ private:
   coordinator_actor actor_; ///< under mutex_; null once closed
   std::atomic<std::uint64_t> resources_{0};
   std::atomic<std::uint32_t> variables_{0};
-  std::uint32_t servers_;
+  std::vector<std::uint32_t> servers_;
   link_maker connect_;
   vault_maker open_vault_;
   duration request_max_;

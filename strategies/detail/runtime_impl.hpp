@@ -49,6 +49,7 @@ private:
   void check_address(const std::string& text, const char* field) const;
   bool over_processes() const { return options_.task.has_value(); }
   void make_system(caf::actor_system* host);
+  void start();
   void start_coordinator();
   void start_embedded_members();
   void start_server();
