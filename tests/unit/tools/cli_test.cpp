@@ -1,0 +1,170 @@
+// Goal: every flag arrives, and a wrong one is named.
+#include "cli.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace tool;
+namespace tr = troupe;
+
+namespace {
+
+std::string usage(std::vector<std::string> arguments) {
+  const auto command = parse_command(std::move(arguments));
+  const auto* wrong = std::get_if<usage_error>(&command);
+  return wrong ? wrong->text : "accepted";
+}
+
+bool says(const std::string& text, const char* what) {
+  return text.find(what) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("cli: train with nothing but the program has the documented defaults") {
+  const auto train = std::get<train_command>(parse_command({"train", "fashion_mnist"}));
+  CHECK_FALSE(train.processes);
+  const auto& t = train.launch.training;
+  CHECK(t.epochs == 10);
+  CHECK(t.workers == 2);
+  CHECK(t.servers == 2);
+  CHECK(t.batch_size == 64);
+  CHECK(t.learning_rate == 1e-3f);
+  CHECK(t.data == "/usr/share/datasets/fashion-mnist");
+}
+
+TEST_CASE("cli: all flags of train arrive") {
+  const auto train = std::get<train_command>(parse_command({"train",
+                                                            "fashion_mnist",
+                                                            "--seconds",
+                                                            "20",
+                                                            "--workers",
+                                                            "3",
+                                                            "--ps=4",
+                                                            "--batch-size",
+                                                            "32",
+                                                            "--learning-rate",
+                                                            "0.01",
+                                                            "--seed",
+                                                            "9",
+                                                            "--data",
+                                                            "d",
+                                                            "--checkpoint",
+                                                            "c",
+                                                            "--resume",
+                                                            "--checkpoint-every",
+                                                            "100",
+                                                            "--stats",
+                                                            "--processes",
+                                                            "--kill",
+                                                            "worker:every=2s",
+                                                            "--kill",
+                                                            "ps:every=9s",
+                                                            "--kill-at-mark",
+                                                            "worker:m:2",
+                                                            "--stop-at-mark",
+                                                            "worker:1:m:3"}));
+  CHECK(train.processes);
+  const auto& t = train.launch.training;
+  CHECK(t.seconds == 20);
+  CHECK(t.workers == 3);
+  CHECK(t.servers == 4);
+  CHECK(t.batch_size == 32);
+  CHECK(t.learning_rate == 0.01f);
+  CHECK(t.seed == 9);
+  CHECK(t.data == "d");
+  CHECK(t.checkpoint == "c");
+  CHECK(t.resume);
+  CHECK(t.checkpoint_every == 100);
+  CHECK(t.stats);
+  REQUIRE(train.launch.kills.size() == 2);
+  CHECK(train.launch.kills[1].every_ms == 9'000);
+  CHECK(train.launch.kill_at_mark->at.nth == 2);
+  CHECK(train.launch.stop_at_mark->task.index == 1);
+}
+
+TEST_CASE("cli: an unknown flag is named") {
+  CHECK(says(usage({"train", "fashion_mnist", "--epoch", "3"}), "--epoch"));
+  CHECK(says(usage({"train", "fashion_mnist", "--nonsense"}), "--nonsense"));
+  CHECK(says(usage({"serve", "--taks", "worker:1"}), "--taks"));
+}
+
+TEST_CASE("cli: wrong values and combinations are named") {
+  CHECK(says(usage({"train", "mnist"}), "mnist"));
+  CHECK(says(usage({"train"}), "program"));
+  CHECK(says(usage({"train", "fashion_mnist", "--epochs", "0"}), "--epochs"));
+  CHECK(says(usage({"train", "fashion_mnist", "--epochs", "two"}), "two"));
+  CHECK(says(usage({"train", "fashion_mnist", "--epochs", "1", "--seconds", "2"}), "--seconds"));
+  CHECK(says(usage({"train", "fashion_mnist", "--kill", "worker:every=2s"}), "--processes"));
+  CHECK(says(usage({"train", "fashion_mnist", "--resume"}), "--checkpoint"));
+  CHECK(says(usage({"train", "fashion_mnist", "--processes", "--kill", "worker:every=2"}),
+             "--kill every is '2'"));
+  CHECK(
+    says(usage({"serve", "--task", "worker:0", "--kill-at-mark", "m"}), "--kill-at-mark is 'm'"));
+  CHECK(usage({}) != "accepted");
+  CHECK(usage({"dance"}) != "accepted");
+}
+
+TEST_CASE("cli: help and version print") {
+  CHECK(says(std::get<print_command>(parse_command({"help"})).text, "--checkpoint-every"));
+  CHECK(says(std::get<print_command>(parse_command({"train", "--help"})).text, "--kill"));
+  CHECK(std::get<print_command>(parse_command({"version"})).text.starts_with("troupe "));
+}
+
+TEST_CASE("cli: serve takes its place from flags") {
+  const auto serve =
+    std::get<serve_command>(parse_command({"serve", "--task", "worker:1", "--coordinator",
+                                           "127.0.0.1:4000", "--workers", "3", "--ps", "5"}));
+  const auto options = serve_options(serve);
+  REQUIRE(options.task.has_value());
+  CHECK(*options.task == tr::task_id{.job = tr::job_kind::worker, .index = 1});
+  CHECK(options.coordinator_address == "127.0.0.1:4000");
+  CHECK(options.workers == 3);
+  CHECK(options.servers == 5);
+}
+
+TEST_CASE("cli: serve without a cluster or a task is refused") {
+  CHECK_THROWS_AS(serve_options({}), tr::error);
+  CHECK_THROWS_AS(serve_options({.task = "worker:1"}), tr::error);
+  CHECK_THROWS_AS(serve_options({.task = "cook:1", .coordinator = "127.0.0.1:4000"}), tr::error);
+  CHECK_THROWS_AS(serve_options({.task = "ps:0", .cluster = "/no/such/file"}), tr::error);
+}
+
+TEST_CASE("launcher: what a child is started with is what serve takes, and comes back the same") {
+  launch_options launch{.training = {.seconds = 12.5,
+                                     .workers = 3,
+                                     .servers = 4,
+                                     .batch_size = 32,
+                                     .learning_rate = 2.5e-4f,
+                                     .seed = 77,
+                                     .data = "d",
+                                     .checkpoint = "c",
+                                     .resume = true,
+                                     .checkpoint_every = 50}};
+  launch.kill_at_mark =
+    task_mark_spec{.task = {.job = tr::job_kind::worker, .index = 1}, .at = {"m", 4}};
+  const tr::task_id chief{};
+  const auto first =
+    std::get<serve_command>(parse_command(child_arguments(launch, chief, {}, 7, true)));
+  CHECK(first.task == "chief");
+  CHECK(first.report_fd == 7);
+  CHECK(first.training.seconds == 12.5);
+  CHECK(first.training.learning_rate == 2.5e-4f);
+  CHECK(first.training.seed == 77);
+  CHECK(first.training.batch_size == 32);
+  CHECK(first.training.checkpoint == "c");
+  CHECK(first.training.resume);
+  CHECK(first.training.checkpoint_every == 50);
+  CHECK(serve_options(first).servers == 4);
+  const tr::task_id worker{.job = tr::job_kind::worker, .index = 1};
+  const auto second = std::get<serve_command>(
+    parse_command(child_arguments(launch, worker, "127.0.0.1:9", -1, true)));
+  CHECK(second.task == "worker:1");
+  CHECK(second.training.data == "d");
+  CHECK(*second.kill_at_mark == mark_spec{"m", 4});
+  CHECK(serve_options(second).coordinator_address == "127.0.0.1:9");
+  const auto again = std::get<serve_command>(
+    parse_command(child_arguments(launch, worker, "127.0.0.1:9", -1, false)));
+  CHECK_FALSE(again.kill_at_mark.has_value()); // only the first incarnation
+}

@@ -1,0 +1,165 @@
+#include "cli.hpp"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+namespace tool {
+
+namespace {
+
+namespace tr = troupe;
+
+constexpr const char* version_text = "troupe " TROUPE_VERSION "\n";
+
+/// What flags fill in before it is checked.
+struct raw_flags {
+  std::string program{};
+  std::vector<std::string> kills{};
+  std::string kill_at_mark{};
+  std::string stop_at_mark{};
+};
+
+void add_training_flags(CLI::App& app, training_options& t) {
+  auto* epochs = app.add_option("--epochs", t.epochs, "passes over the 60,000 images (10)")
+                   ->check(CLI::Range(1, 100'000));
+  app.add_option("--seconds", t.seconds, "train that long instead")
+    ->check(CLI::Range(0.1, 86'400.0))
+    ->excludes(epochs);
+  app.add_option("--workers", t.workers, "workers (2)")->check(CLI::Range(1, 1'000));
+  app.add_option("--ps", t.servers, "parameter servers (2)")->check(CLI::Range(1, 1'000));
+  app.add_option("--batch-size", t.batch_size, "images a step (64)")->check(CLI::Range(1, 60'000));
+  app
+    .add_option("--learning-rate", t.learning_rate,
+                "Adam's rate in the first half; then it falls to 0 (0.001)")
+    ->check(CLI::Range(1e-9, 10.0));
+  app.add_option("--seed", t.seed, "of the first weights (0)");
+  app.add_option("--data", t.data, "directory of the four Fashion-MNIST files");
+  auto* directory = app.add_option("--checkpoint", t.checkpoint, "save into this directory");
+  app.add_flag("--resume", t.resume, "go on from the newest checkpoint there")->needs(directory);
+  app
+    .add_option("--checkpoint-every", t.checkpoint_every, "steps between checkpoints (at the end)")
+    ->check(CLI::Range(1, 1'000'000'000))
+    ->needs(directory);
+  app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
+}
+
+void add_train(CLI::App& app, train_command& train, raw_flags& raw) {
+  app.add_option("program", raw.program, "what to train: fashion_mnist")
+    ->required()
+    ->check(CLI::IsMember({"fashion_mnist"}));
+  add_training_flags(app, train.launch.training);
+  auto* processes =
+    app.add_flag("--processes", train.processes, "coordinator, workers and servers as processes");
+  app
+    .add_option("--kill", raw.kills,
+                "kill while it runs: worker:every=2s, or worker:every=4s,signal=STOP,resume=6s")
+    ->needs(processes);
+  app.add_option("--kill-at-mark", raw.kill_at_mark, "worker:MARK:N: its N-th hit kills it, once")
+    ->needs(processes);
+  app.add_option("--stop-at-mark", raw.stop_at_mark, "the same with SIGSTOP")->needs(processes);
+}
+
+void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
+  app.add_option("--task", serve.task, "chief, worker:N or ps:N; without it TF_CONFIG says");
+  auto* cluster =
+    app.add_option("--cluster", serve.cluster, "file with the cluster; else TF_CONFIG");
+  app.add_option("--coordinator", serve.coordinator, "host:port, instead of a cluster")
+    ->excludes(cluster);
+  app.add_option("--report-fd", serve.report_fd, "descriptor of a launcher")
+    ->check(CLI::Range(3, 1'000'000))
+    ->group("");
+  app.add_option("--kill-at-mark", raw.kill_at_mark, "MARK:N: the N-th hit kills this process");
+  app.add_option("--stop-at-mark", raw.stop_at_mark, "MARK:N: the N-th hit stops this process");
+  add_training_flags(app, serve.training);
+}
+
+/// Throws `troupe::error` for what CLI11 cannot check.
+void finish_train(train_command& train, const raw_flags& raw) {
+  for (const auto& text : raw.kills)
+    train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
+  if (!raw.kill_at_mark.empty())
+    train.launch.kill_at_mark =
+      parse_task_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
+  if (!raw.stop_at_mark.empty())
+    train.launch.stop_at_mark =
+      parse_task_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
+}
+
+void finish_serve(serve_command& serve, const raw_flags& raw) {
+  if (!raw.kill_at_mark.empty())
+    serve.kill_at_mark = parse_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
+  if (!raw.stop_at_mark.empty())
+    serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
+}
+
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+} // namespace
+
+command parse_command(std::vector<std::string> arguments) {
+  CLI::App app{"Trains on parameter servers: in one process, or over many.", "troupe"};
+  app.require_subcommand(1);
+  train_command train;
+  serve_command serve;
+  raw_flags raw;
+  auto* train_app = app.add_subcommand("train", "train a program, e.g. troupe train fashion_mnist");
+  auto* serve_app = app.add_subcommand("serve", "run one task of a cluster");
+  auto* version_app = app.add_subcommand("version", "print the version");
+  auto* help_app = app.add_subcommand("help", "print this text");
+  add_train(*train_app, train, raw);
+  add_serve(*serve_app, serve, raw);
+  std::ranges::reverse(arguments); // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+    if (train_app->parsed()) {
+      finish_train(train, raw);
+      return train;
+    }
+    if (serve_app->parsed()) {
+      finish_serve(serve, raw);
+      return serve;
+    }
+  } catch (const CLI::CallForHelp&) {
+    for (const auto* sub : {train_app, serve_app})
+      if (sub->parsed())
+        return print_command{sub->help()};
+    return print_command{app.help()};
+  } catch (const CLI::ParseError& e) {
+    return usage_error{one_line(e.what())};
+  } catch (const tr::error& e) {
+    return usage_error{one_line(e.details().text)};
+  }
+  if (version_app->parsed())
+    return print_command{version_text};
+  (void)help_app;
+  return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help()};
+}
+
+tr::runtime_options serve_options(const serve_command& serve) {
+  std::vector<std::string> words{"troupe"};
+  if (!serve.cluster.empty())
+    words.insert(words.end(), {"--cluster", serve.cluster});
+  if (!serve.task.empty())
+    words.insert(words.end(), {"--troupe-task", serve.task});
+  if (!serve.coordinator.empty())
+    words.insert(words.end(), {"--troupe-coordinator", serve.coordinator, "--troupe-workers",
+                               std::to_string(serve.training.workers), "--troupe-servers",
+                               std::to_string(serve.training.servers)});
+  std::vector<char*> raw;
+  for (auto& w : words)
+    raw.push_back(w.data());
+  auto out = tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data());
+  if (!out.task)
+    tr::throw_failure(tr::errc::bad_config,
+                      "serve: no --task, and neither --cluster nor TF_CONFIG names one");
+  if (out.coordinator_address.ends_with(":0") && out.task->job != tr::job_kind::chief)
+    tr::throw_failure(tr::errc::bad_config, "serve: " + to_string(*out.task)
+                                              + " needs --coordinator, --cluster or TF_CONFIG");
+  return out;
+}
+
+} // namespace tool

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher.hpp"
+
+/// The command line.
+namespace tool {
+
+struct train_command {
+  launch_options launch{};
+  bool processes = false;
+};
+
+/// One role, started by hand or by a launcher.
+struct serve_command {
+  std::string task{};        ///< "chief", "worker:N", "ps:N"; empty: as TF_CONFIG says
+  std::string cluster{};     ///< file; empty: TF_CONFIG
+  std::string coordinator{}; ///< "host:port"; empty: from the cluster
+  int report_fd = -1;        ///< a chief tells its launcher
+  std::optional<mark_spec> kill_at_mark{};
+  std::optional<mark_spec> stop_at_mark{};
+  training_options training{};
+};
+
+/// Text to print, then exit with 0.
+struct print_command {
+  std::string text{};
+};
+
+/// One line for stderr, then exit with 2.
+struct usage_error {
+  std::string text{};
+};
+
+using command = std::variant<train_command, serve_command, print_command, usage_error>;
+
+/// `arguments`: without the program's name. Reads nothing but them.
+command parse_command(std::vector<std::string> arguments);
+
+/// The runtime's options for `serve`. Reads TF_CONFIG or the cluster file when no coordinator is
+/// given. Throws `bad_config`.
+troupe::runtime_options serve_options(const serve_command& serve);
+
+} // namespace tool

@@ -1,0 +1,366 @@
+#include "launcher.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <sstream>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "children.hpp"
+#include "report.hpp"
+
+namespace tool {
+
+namespace {
+
+namespace tr = troupe;
+
+constexpr std::int64_t healthy_ms = 5'000;   ///< a process that lived so long started well
+constexpr std::int64_t leave_ms = 15'000;    ///< from the coordinator's end to that of the others
+constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
+constexpr std::int64_t terminate_ms = 2'000; ///< from SIGTERM to SIGKILL
+constexpr tr::task_id chief{.job = tr::job_kind::chief, .index = 0};
+
+class descriptor {
+public:
+  explicit descriptor(int fd) : fd_{fd} {}
+  ~descriptor() { close(); }
+  descriptor(const descriptor&) = delete;
+  descriptor& operator=(const descriptor&) = delete;
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0)
+      ::close(fd_);
+    fd_ = -1;
+  }
+
+private:
+  int fd_;
+};
+
+[[noreturn]] void system_failed(const char* what) {
+  tr::throw_failure(tr::errc::io_failed,
+                    std::string{"launcher: "} + what + ": " + std::strerror(errno));
+}
+
+/// Blocks the signals that the launcher reads from a descriptor; as before afterwards.
+class blocked_signals {
+public:
+  blocked_signals() {
+    ::sigemptyset(&mine_);
+    for (const int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
+      ::sigaddset(&mine_, s);
+    ::sigprocmask(SIG_BLOCK, &mine_, &before_);
+  }
+  ~blocked_signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  blocked_signals(const blocked_signals&) = delete;
+  blocked_signals& operator=(const blocked_signals&) = delete;
+  int open() const { return ::signalfd(-1, &mine_, SFD_CLOEXEC | SFD_NONBLOCK); }
+
+private:
+  sigset_t mine_{};
+  sigset_t before_{};
+};
+
+class launcher {
+public:
+  explicit launcher(const launch_options& options)
+    : options_{options},
+      plan_{options.kills, options.training.seed ^ std::uint64_t(::getpid())},
+      signals_{blocked_.open()} {
+    if (signals_.get() < 0)
+      system_failed("signalfd");
+  }
+  int run();
+
+private:
+  void start_chief();
+  void start_others();
+  void start(child& c);
+  void turn();
+  int timeout_ms() const;
+  void read_signals();
+  void read_pipe();
+  void on_line(const std::string& line);
+  void on_end(child& c);
+  void on_chief_end(int status);
+  void plan_restart(child& c, bool killed);
+  void hit(const due_fault& f);
+  void end_by(std::int64_t deadline_ms) { deadline_ms_ = deadline_ms; }
+  void past_deadline();
+  int finish();
+  std::vector<tr::task_id> living() const;
+  static std::int64_t now_ms() { return steady_ns() / 1'000'000; }
+  void say(const std::string& text) const;
+
+  const launch_options& options_;
+  blocked_signals blocked_{};
+  kill_plan plan_;
+  descriptor signals_;
+  std::optional<descriptor> pipe_{};
+  children children_{};
+  std::string address_{};
+  std::string unread_{};
+  std::string report_text_{};
+  bool report_complete_ = false;
+  bool ending_ = false; ///< nothing is started any more
+  bool terminated_ = false;
+  int stopped_by_ = 0;
+  int chief_status_ = -1;
+  std::int64_t plan_begin_ms_ = 0;
+  std::optional<std::int64_t> deadline_ms_{};
+  std::vector<std::int64_t> death_ns_{};
+  std::string trouble_{};
+};
+
+void launcher::say(const std::string& text) const {
+  std::printf("%s%s\n", ::isatty(STDOUT_FILENO) == 1 ? "\r\033[K" : "", text.c_str());
+  std::fflush(stdout);
+}
+
+void launcher::start_chief() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    system_failed("pipe");
+  pipe_.emplace(ends[0]);
+  descriptor theirs{ends[1]};
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  auto& c = children_.add(chief);
+  children_.start(c, child_arguments(options_, chief, {}, theirs.get(), true), theirs.get());
+}
+
+void launcher::start_others() {
+  for (std::uint32_t i = 0; i < options_.training.servers; ++i)
+    children_.add({.job = tr::job_kind::ps, .index = i});
+  for (std::uint32_t i = 0; i < options_.training.workers; ++i)
+    children_.add({.job = tr::job_kind::worker, .index = i});
+  for (auto& c : children_.all())
+    if (c.task != chief)
+      start(c);
+  plan_begin_ms_ = now_ms();
+}
+
+void launcher::start(child& c) {
+  children_.start(c, child_arguments(options_, c.task, address_, -1, c.starts == 0), -1);
+}
+
+std::vector<tr::task_id> launcher::living() const {
+  std::vector<tr::task_id> out;
+  for (const auto& c : children_.all())
+    if (c.lives() && c.task != chief)
+      out.push_back(c.task);
+  return out;
+}
+
+int launcher::timeout_ms() const {
+  std::int64_t out = 1'000;
+  const auto now = now_ms();
+  if (const auto next = plan_.next_ms(); next && !address_.empty())
+    out = std::min(out, plan_begin_ms_ + *next - now);
+  for (const auto& c : children_.all())
+    if (c.start_at_ms)
+      out = std::min(out, *c.start_at_ms - now);
+  if (deadline_ms_)
+    out = std::min(out, *deadline_ms_ - now);
+  return static_cast<int>(std::max<std::int64_t>(out, 0));
+}
+
+/// One round of the loop: waits for something to happen, then deals with all of it.
+void launcher::turn() {
+  std::array<pollfd, 2> on{pollfd{signals_.get(), POLLIN, 0}, pollfd{pipe_->get(), POLLIN, 0}};
+  const nfds_t count = pipe_->get() >= 0 ? 2 : 1;
+  if (::poll(on.data(), count, timeout_ms()) < 0 && errno != EINTR)
+    system_failed("poll");
+  read_pipe();
+  read_signals();
+  for (auto* c : children_.reap())
+    on_end(*c);
+  if (!address_.empty())
+    for (const auto& f : plan_.due(now_ms() - plan_begin_ms_, living()))
+      hit(f);
+  for (auto& c : children_.all())
+    if (c.start_at_ms && *c.start_at_ms <= now_ms() && !ending_)
+      start(c);
+  if (deadline_ms_ && now_ms() >= *deadline_ms_)
+    past_deadline();
+}
+
+void launcher::read_signals() {
+  signalfd_siginfo got{};
+  while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
+    if (got.ssi_signo == SIGCHLD)
+      continue; // reap() looks at all
+    ending_ = true;
+    for (const auto& f : plan_.end())
+      hit(f);
+    if (stopped_by_ != 0) // asked twice
+      for (const auto& c : children_.all())
+        children_.signal(c, SIGKILL);
+    stopped_by_ = static_cast<int>(got.ssi_signo);
+    children_.signal(children_.at(chief), SIGTERM);
+    end_by(now_ms() + stop_ms);
+  }
+}
+
+void launcher::read_pipe() {
+  std::array<char, 4096> bytes{};
+  while (pipe_->get() >= 0) {
+    const auto got = ::read(pipe_->get(), bytes.data(), bytes.size());
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      break;
+    if (got == 0) {
+      pipe_->close();
+      break;
+    }
+    unread_.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  for (auto at = unread_.find('\n'); at != std::string::npos; at = unread_.find('\n')) {
+    const auto line = unread_.substr(0, at);
+    unread_.erase(0, at + 1);
+    on_line(line);
+  }
+}
+
+void launcher::on_line(const std::string& line) {
+  std::istringstream words{line};
+  std::string key;
+  words >> key;
+  if (key == "address" && address_.empty() && !ending_) {
+    words >> address_;
+    start_others();
+  } else if (key == "incarnation") {
+    std::uint32_t index = 0;
+    std::uint32_t counter = 0;
+    words >> index >> counter;
+    if (!words.fail() && index < options_.training.workers && !address_.empty())
+      children_.at({.job = tr::job_kind::worker, .index = index}).seen_incarnation = counter;
+  } else if (key == "trained") {
+    for (const auto& f : plan_.end())
+      hit(f);
+  } else if (key == "end") {
+    report_complete_ = true;
+  } else if (!report_complete_) {
+    report_text_ += line + '\n';
+  }
+}
+
+void launcher::hit(const due_fault& f) {
+  auto& c = children_.at(f.task);
+  if (!c.lives())
+    return;
+  const bool kills = f.signal == fault_signal::kill;
+  const char* what = kills ? "killed " : f.resume ? "continued " : "stopped ";
+  if (kills)
+    c.hit = true;
+  const auto ns = steady_ns();
+  children_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
+  if (kills)
+    death_ns_.push_back(ns);
+  say(what + to_string(c.task) + " pid " + std::to_string(c.pid) + " incarnation "
+      + std::to_string(c.incarnation()));
+}
+
+void launcher::on_end(child& c) {
+  const int status = *c.status;
+  if (c.task == chief)
+    return on_chief_end(status);
+  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  if (killed && !terminated_ && !c.hit) { // by itself, at a mark
+    death_ns_.push_back(steady_ns());
+    say(to_string(c.task) + " ended by SIGKILL, incarnation " + std::to_string(c.incarnation()));
+  }
+  if (!ending_ && (killed || !WIFEXITED(status) || WEXITSTATUS(status) != 0))
+    plan_restart(c, killed);
+}
+
+void launcher::plan_restart(child& c, bool killed) {
+  if (c.task.job != tr::job_kind::worker && !c.hit) {
+    trouble_ = to_string(c.task) + " ended by itself";
+    return; // what it held is gone: the coordinator says what that means
+  }
+  const auto now = now_ms();
+  c.deaths_in_row = killed || now - c.started_ms >= healthy_ms ? 0 : c.deaths_in_row + 1;
+  if (killed) {
+    c.start_at_ms = now;
+    return;
+  }
+  const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
+  if (delay)
+    c.start_at_ms = now + *delay;
+  else
+    trouble_ = to_string(c.task) + " ended by itself " + std::to_string(c.deaths_in_row)
+               + " times in a row and is not started again";
+}
+
+void launcher::on_chief_end(int status) {
+  read_pipe();
+  chief_status_ = status;
+  ending_ = true;
+  for (const auto& f : plan_.end())
+    hit(f);
+  const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  end_by(now_ms() + (well ? leave_ms : 0));
+}
+
+void launcher::past_deadline() {
+  for (const auto& c : children_.all())
+    children_.signal(c, terminated_ ? SIGKILL : SIGTERM);
+  terminated_ = true;
+  end_by(now_ms() + terminate_ms);
+}
+
+int launcher::run() {
+  start_chief();
+  while (children_.any_lives() || (!ending_ && chief_status_ == -1))
+    turn();
+  return finish();
+}
+
+int launcher::finish() {
+  if (stopped_by_ != 0)
+    return 128 + stopped_by_;
+  const auto report = decode_report(report_text_);
+  const bool well = WIFEXITED(chief_status_) && WEXITSTATUS(chief_status_) == 0;
+  if (!well || !report_complete_ || !report) {
+    if (WIFEXITED(chief_status_) && !well && trouble_.empty())
+      return 1; // it has said why
+    const auto why = !well     ? std::string{"the coordinator did not end well"}
+                     : !report ? to_string(report.error())
+                               : std::string{"the coordinator's report is cut short"};
+    std::fprintf(stderr, "troupe: launcher: %s%s%s\n", why.c_str(), trouble_.empty() ? "" : "; ",
+                 trouble_.c_str());
+    return 1;
+  }
+  process_report ends{.kills = death_ns_.size()};
+  for (const auto& c : children_.all()) {
+    ++ends.tasks;
+    ends.ended_well += c.status && WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == 0 ? 1 : 0;
+  }
+  if (options_.training.stats) {
+    auto begins = report->rerun_begin_ns;
+    std::ranges::sort(begins);
+    const auto times = recovery_ms(death_ns_, begins);
+    std::printf("recovery: median %.1f ms over %zu kills with closures running\n", median(times),
+                times.size());
+  }
+  for (const auto& line : final_lines(*report, ends))
+    std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  return ends.ended_well == ends.tasks && report->lost == 0 && report->doubled == 0 ? 0 : 1;
+}
+
+} // namespace
+
+int launch(const launch_options& options) { return launcher{options}.run(); }
+
+} // namespace tool

@@ -1,0 +1,169 @@
+// The `troupe` command.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include <unistd.h>
+
+#include "cli.hpp"
+#include "fashion_mnist.hpp"
+#include "launcher.hpp"
+#include "report.hpp"
+#include "screen.hpp"
+
+namespace tool {
+
+namespace {
+
+namespace tr = troupe;
+
+std::atomic<bool> stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
+
+void stop_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop = true; };
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+/// The pipe to a launcher; without one everything is dropped. A write of a line is whole: any
+/// thread.
+class launcher_pipe {
+public:
+  explicit launcher_pipe(int fd) : fd_{fd} {}
+  bool open() const { return fd_ >= 0; }
+  void write(const std::string& text) const {
+    std::size_t done = 0;
+    while (open() && done < text.size()) {
+      const auto n = ::write(fd_, text.data() + done, text.size() - done);
+      if (n < 0 && errno != EINTR)
+        tr::throw_failure(tr::errc::io_failed,
+                          std::string{"report to the launcher: "} + std::strerror(errno));
+      done += n > 0 ? static_cast<std::size_t>(n) : 0;
+    }
+  }
+
+private:
+  int fd_;
+};
+
+class console_listener final : public training_listener {
+public:
+  console_listener(std::uint32_t batch_size, const launcher_pipe& pipe)
+    : screen_{batch_size}, pipe_{pipe} {}
+  void progress(std::uint64_t steps, double fraction, double loss) override {
+    screen_.progress(steps, fraction, loss);
+  }
+  void trained() override { pipe_.write("trained\n"); }
+  void say(const std::string& line) override { screen_.say(line); }
+  void close() { screen_.close(); }
+
+private:
+  screen screen_;
+  const launcher_pipe& pipe_;
+};
+
+void print_stats(const tr::counting_tracer& tracer) {
+  for (const auto& [id, count] : tracer.all_events())
+    std::printf("event %s: %llu\n", id.c_str(), static_cast<unsigned long long>(count));
+  for (const auto& [id, count] : tracer.all_marks())
+    std::printf("mark %s: %llu\n", id.c_str(), static_cast<unsigned long long>(count));
+}
+
+/// Runs the program in this process, which is the coordinator or everything.
+int run_program(tr::runtime_options options, const training_options& training, int report_fd) {
+  stop_on_signals();
+  tr::counting_tracer counts;
+  if (training.stats && !options.trace)
+    options.trace = &counts;
+  const launcher_pipe pipe{report_fd};
+  if (options.task) {
+    options.on_listening = [&](const std::string& address) {
+      if (pipe.open())
+        pipe.write("address " + address + "\n");
+      else
+        std::printf("listening on %s\n", address.c_str());
+      std::fflush(stdout);
+    };
+    options.on_member = [&](const tr::task_id& task, std::uint32_t incarnation, bool joined) {
+      if (joined && task.job == tr::job_kind::worker)
+        pipe.write("incarnation " + std::to_string(task.index) + " " + std::to_string(incarnation)
+                   + "\n");
+    };
+  }
+  console_listener listener{training.batch_size, pipe};
+  training_report report;
+  try {
+    tr::runtime rt{std::move(options)};
+    report = train_fashion_mnist(rt, training, listener, stop);
+    rt.shutdown();
+  } catch (const tr::error&) {
+    listener.close();
+    throw;
+  }
+  listener.close();
+  std::printf("%s\n", time_line(report, training.batch_size).c_str());
+  if (training.stats)
+    print_stats(counts);
+  if (pipe.open())
+    pipe.write(encode_report(report) + "end\n");
+  else
+    for (const auto& line : final_lines(report, std::nullopt))
+      std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  return report.lost == 0 && report.doubled == 0 ? 0 : 1;
+}
+
+int run(const train_command& train) {
+  set_data_options(train.launch.training);
+  if (train.processes)
+    return launch(train.launch);
+  tr::runtime_options options;
+  options.workers = train.launch.training.workers;
+  options.servers = train.launch.training.servers;
+  return run_program(options, train.launch.training, -1);
+}
+
+int run(const serve_command& serve) {
+  set_data_options(serve.training);
+  auto options = serve_options(serve);
+  std::unique_ptr<tr::tracer> tracer;
+  if (serve.kill_at_mark)
+    tracer = tr::make_kill_at_mark_tracer(serve.kill_at_mark->mark, serve.kill_at_mark->nth);
+  else if (serve.stop_at_mark)
+    tracer = tr::make_stop_at_mark_tracer(serve.stop_at_mark->mark, serve.stop_at_mark->nth);
+  options.trace = tracer.get();
+  options.handle_signals = true;
+  if (options.task->job == tr::job_kind::chief)
+    return run_program(options, serve.training, serve.report_fd);
+  tr::runtime rt{std::move(options)};
+  return rt.serve();
+}
+
+int run(const print_command& print) {
+  std::fputs(print.text.c_str(), stdout);
+  return 0;
+}
+
+int run(const usage_error& usage) {
+  std::fprintf(stderr, "troupe: %s (see: troupe help)\n", usage.text.c_str());
+  return 2;
+}
+
+} // namespace
+
+} // namespace tool
+
+int main(int argc, char** argv) {
+  try {
+    const auto command = tool::parse_command({argv + std::min(argc, 1), argv + argc});
+    return std::visit([](const auto& x) { return tool::run(x); }, command);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "troupe: %s\n", e.what());
+    return tool::stop ? 130 : 1;
+  }
+}

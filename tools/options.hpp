@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+/// What the command line asks for. Plain values.
+namespace tool {
+
+/// One training run. The same in the coordinator and in every worker that it uses.
+struct training_options {
+  std::uint32_t epochs = 10;
+  double seconds = 0; ///< above 0: train that long instead of `epochs`
+  std::uint32_t workers = 2;
+  std::uint32_t servers = 2;
+  std::uint32_t batch_size = 64;
+  float learning_rate = 1e-3f;
+  std::uint64_t seed = 0;
+  std::string data{"/usr/share/datasets/fashion-mnist"}; ///< directory of the four IDX files
+  std::string checkpoint{};                              ///< directory; empty: none
+  bool resume = false;
+  std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
+  bool stats = false;
+};
+
+} // namespace tool
