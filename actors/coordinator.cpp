@@ -45,7 +45,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](request_variable& msg) { return on_create(msg); },
     [this](closures_settled& msg) { on_settled(msg); },
     [this](work_waiting&) { dispatch(); },
-    [this](cancel_requested&) { on_cancel(); },
+    [this](cancel_requested& msg) { on_cancel(msg); },
     [this](run_call& msg) {
       if (msg.call.value)
         msg.call.value->run(*this);
@@ -140,12 +140,14 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
     return;
   }
   at->second.ready = true;
+  at->second.settled_list = list_no_; // it holds nothing that earlier lists speak of
+  confirm_settled();
   trace(env_, "coordinator.term_granted", {{"server", index}, {"term", term_}});
   check_started();
 }
 
 void coordinator_state::check_started() {
-  if (queue() || core_.live() == 0 || ending_)
+  if (queue() || core_.live() < std::max(options_.start_workers, 1u) || ending_)
     return;
   for (std::uint32_t i = 0; i < options_.servers; ++i) {
     auto task = options_.server_tasks.empty() ? i : options_.server_tasks.at(i);
@@ -163,13 +165,15 @@ void coordinator_state::check_started() {
   limits.max_strikes = options_.max_strikes;
   shared_->queue = std::make_unique<closure_queue>(
     env_, shared_->board, term_, limits,
-    closure_queue_hooks{.on_work = [poke] { poke(work_waiting{}); },
-                        .on_cancel = [poke](std::uint64_t) { poke(cancel_requested{}); },
-                        .name_of =
-                          [](function_index f) {
-                            auto* entry = function_table::global().at(f);
-                            return entry ? entry->name : std::string{"?"};
-                          }});
+    closure_queue_hooks{
+      .on_work = [poke] { poke(work_waiting{}); },
+      .on_cancel =
+        [poke](std::uint64_t generation) { poke(cancel_requested{.generation = generation}); },
+      .name_of =
+        [](function_index f) {
+          auto* entry = function_table::global().at(f);
+          return entry ? entry->name : std::string{"?"};
+        }});
   shared_->queue->set_live_workers(core_.live());
   shared_->started->set(term_);
 }
@@ -202,34 +206,39 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
   if (!queue())
     return;
   queue()->set_live_workers(core_.live());
+  // a flight that a give-up or our own fence took is not the closure's fault; neither is a clean
+  // leave
+  bool blame = !msg.clean && given_up_.erase(index) == 0;
   std::size_t k = 0;
   for (const auto& f : flights)
-    lost_flight(f, k++ < lanes && !msg.clean, {.job = job_kind::worker, .index = index});
+    lost_flight(f, k++ < lanes && blame, {.job = job_kind::worker, .index = index});
   if (!flights.empty())
     mark(env_, "coordinator.worker_died_with_closures");
-  dispatch();
   check_quiet();
+  dispatch();
 }
 
-void coordinator_state::lost_flight(const flight& what, bool was_running, const task_id& lost) {
+/// `blamed`: it was running when its worker died. Whether or not, its attempt may have reached some
+/// servers, and may still have operations in their buffers.
+void coordinator_state::lost_flight(const flight& what, bool blamed, const task_id& lost) {
   auto& c = what.what;
-  if (cancelling_ && was_running) {
+  shared_->blobs->drop(c->id);
+  if (cancelling_ || queue()->levels().has_error) { // the queue would cancel it at once
     confirm_later({.what = c,
-                   .list_no = 0,
-                   .poison = false,
+                   .status = remote_status::cancelled,
                    .why = make_failure(errc::cancelled,
                                        "closure " + std::to_string(c->id.seq) + " was cancelled")});
     return;
   }
+  ++shared_->retried;
+  partial_.push_back(c);
   auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
-  if (was_running && limit > 0 && c->strikes + 1 >= limit) {
-    confirm_later({.what = c, .list_no = 0, .poison = true, .why = {}, .lost = lost});
+  if (blamed && limit > 0 && c->strikes + 1 >= limit) {
+    confirm_later({.what = c, .poison = true, .lost = lost});
     return;
   }
-  ++shared_->retried;
   queue()->put_back(
-    c, was_running ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
-    lost);
+    c, blamed ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting, lost);
 }
 
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
@@ -245,6 +254,7 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
 }
 
 void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
+  given_up_.insert(index);
   const auto& w = core_.workers().at(index);
   tell(self_, membership_,
        fence_member{

@@ -22,10 +22,11 @@ namespace troupe {
 
 struct coordinator_options {
   std::vector<std::uint32_t> server_tasks{}; ///< that must be there; empty: 0 to servers - 1
-  std::uint32_t servers = 1;        ///< tasks ps:0 .. ps:N-1 that must be there
-  std::uint32_t lanes = 1;          ///< compute lanes of a worker
-  std::string data_address{};       ///< of the blobs; empty within one process
-  std::uint64_t request_ms = 5'000; ///< any request to a server
+  std::uint32_t servers = 1;                 ///< tasks ps:0 .. ps:N-1 that must be there
+  std::uint32_t start_workers = 1;           ///< that must be there to start
+  std::uint32_t lanes = 1;                   ///< compute lanes of a worker
+  std::string data_address{};                ///< of the blobs; empty within one process
+  std::uint64_t request_ms = 5'000;          ///< any request to a server
   std::uint64_t quiesce_ms_max = 30'000;
   std::uint64_t cancel_grace_ms = 10'000;
   std::uint64_t settle_every = 256; ///< ends between two settle lists
@@ -139,8 +140,9 @@ private:
   /// more (INV-X2).
   struct unconfirmed {
     closure_ptr what{};
-    std::uint64_t list_no = 0;
-    bool poison = false;
+    std::uint64_t list_no = 0; ///< 0: no list without it was sent yet
+    bool poison = false;       ///< put back for its last strike; else ended as `status`
+    remote_status status = remote_status::cancelled;
     failure why{};
     task_id lost{};
   };
@@ -152,7 +154,7 @@ private:
   void on_report(worker_report& msg);
   caf::result<variable_answer> on_create(request_variable& msg);
   void on_settled(closures_settled& msg);
-  void on_cancel();
+  void on_cancel(const cancel_requested& msg);
   void on_tick(tick& msg);
 
   void create_shards_on_servers(std::vector<variable_spec> specs,
@@ -171,10 +173,10 @@ private:
   void send_to(std::uint32_t index, std::vector<closure_ptr> batch);
   closure_order order_of(const closure& what, bool local);
   void end_attempt(std::uint32_t index, attempt_ended& end, std::vector<closure_end>& ends);
-  void fail_attempt(std::uint32_t index, const flight& what, failure why,
+  void fail_attempt(std::uint32_t index, const flight& what, failure why, bool acknowledged,
                     std::vector<closure_end>& ends);
   std::optional<payload> result_of(attempt_ended& end, failure& why);
-  void lost_flight(const flight& what, bool was_running, const task_id& lost);
+  void lost_flight(const flight& what, bool blamed, const task_id& lost);
   void confirm_later(unconfirmed end);
   void send_settle_list();
   void confirm_settled();
@@ -182,6 +184,7 @@ private:
   void recall_low();
   void send_recall(const dispatch_core::recall& plan);
   bool is_stuck(std::uint32_t index) const;
+  bool has_partial();
   void check_quiet();
 
   message_header header_for(const incarnation& receiver);
@@ -218,6 +221,10 @@ private:
   bool settle_timer_set_ = false;
   bool recall_timer_set_ = false;
   std::vector<unconfirmed> unconfirmed_{};
+  /// Closures of which a lost attempt may have reached some servers and not others: no cut before
+  /// they ended.
+  std::vector<closure_ptr> partial_{};
+  std::set<std::uint32_t> given_up_{}; ///< workers that we fenced ourselves
 
   bool quiescing_ = false;
   bool cut_asked_ = false;

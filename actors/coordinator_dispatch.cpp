@@ -15,7 +15,7 @@ constexpr std::size_t batch_bytes_max = message_bytes_max - 8 * 1024;
 // --------------------------------------------------------------------------------------------------------
 
 void coordinator_state::dispatch() {
-  if (!queue() || quiescing_ || ending_)
+  if (!queue() || ending_ || (quiescing_ && (cut_asked_ || !has_partial())))
     return;
   bool more = true;
   while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one
@@ -170,13 +170,17 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
   if (!flew)
     return;
   auto& c = flew->what;
+  if (end.outcome > attempt_outcome::given_up) { // a peer that says what nobody understands
+    auto what = "attempt outcome " + std::to_string(static_cast<unsigned>(end.outcome));
+    return fail_attempt(index, *flew, make_failure(errc::bad_frame, what), false, ends);
+  }
   switch (end.outcome) {
     case attempt_outcome::finished: {
       failure why;
       auto value = result_of(end, why);
       if (!value) {
         why.where.task = {.job = job_kind::worker, .index = index}; // to be run again (row PS-D5)
-        return fail_attempt(index, *flew, std::move(why), ends);
+        return fail_attempt(index, *flew, std::move(why), true, ends);
       }
       times_.add(c->function, end.run_ns);
       shared_->blobs->drop(c->id);
@@ -184,8 +188,11 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
         {.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
       return;
     }
-    case attempt_outcome::failed: return fail_attempt(index, *flew, std::move(end.why), ends);
-    case attempt_outcome::recalled: return queue()->put_back(c, put_back_reason::recalled);
+    case attempt_outcome::failed:
+      return fail_attempt(index, *flew, std::move(end.why), end.acknowledged, ends);
+    case attempt_outcome::recalled:
+      shared_->blobs->drop(c->id); // put again when it is sent again
+      return queue()->put_back(c, put_back_reason::recalled);
     case attempt_outcome::given_up:
       mark(env_, "coordinator.hung_step_given_up");
       return lost_flight(*flew, true, {.job = job_kind::worker, .index = index});
@@ -215,7 +222,7 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
 }
 
 void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, failure why,
-                                     std::vector<closure_end>& ends) {
+                                     bool acknowledged, std::vector<closure_end>& ends) {
   task_id worker{.job = job_kind::worker, .index = index};
   bool server_lost =
     why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
@@ -227,27 +234,29 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
     case verdict::put_back:
       ++shared_->retried;
+      partial_.push_back(flew.what);
       return queue()->put_back(flew.what, put_back_reason::transient);
     case verdict::worker_lost:
       ++shared_->retried;
+      partial_.push_back(flew.what);
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
-      ends.push_back({.which = flew.what,
-                      .status = remote_status::cancelled,
-                      .value = {},
-                      .why = std::move(why)});
-      return;
-    case verdict::fatal:
+    case verdict::fatal: {
       shared_->blobs->drop(flew.what->id);
-      ends.push_back(
-        {.which = flew.what, .status = remote_status::failed, .value = {}, .why = std::move(why)});
+      auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
+      if (acknowledged)
+        ends.push_back({.which = flew.what, .status = status, .value = {}, .why = std::move(why)});
+      else // what it sent may still be applied: nobody hears of its end before no server can
+        confirm_later({.what = flew.what, .status = status, .why = std::move(why)});
       return;
+    }
   }
 }
 
-void coordinator_state::on_cancel() {
-  if (!queue())
+void coordinator_state::on_cancel(const cancel_requested& msg) {
+  if (!queue()
+      || msg.generation != queue()->cancel_generation()) // the batch that it was for has ended
     return;
   cancelling_ = queue()->levels().in_flight > 0;
   for (const auto& [index, w] : core_.workers()) {
@@ -311,8 +320,10 @@ void coordinator_state::confirm_settled() {
     if (u.poison) {
       mark(env_, "coordinator.poison_isolated");
       queue()->put_back(u.what, put_back_reason::worker_lost_running, u.lost);
-    } else {
+    } else if (u.status == remote_status::cancelled) {
       queue()->mark_cancelled(u.what, u.why);
+    } else {
+      queue()->mark_failed(u.what, u.why);
     }
   }
   shared_->board.publish();
@@ -327,6 +338,10 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
     return done->set(make_failure(errc::wrong_state, "save: another save is still taking its cut"));
   if (!queue())
     return done->set(make_failure(errc::wrong_state, "save: the coordinator has not started"));
+  if (servers_.size() < options_.servers)
+    return done->set(make_failure(errc::unavailable, "save: only " + std::to_string(servers_.size())
+                                                       + " of " + std::to_string(options_.servers)
+                                                       + " servers are there"));
   cut_done_ = std::move(done);
   quiescing_ = true;
   cut_asked_ = false;
@@ -343,6 +358,14 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   check_quiet();
 }
 
+/// Forgets those that have ended.
+bool coordinator_state::has_partial() {
+  std::erase_if(partial_, [](const closure_ptr& c) {
+    return c->result->status.load() != remote_status::not_ready;
+  });
+  return !partial_.empty();
+}
+
 /// Called whenever something ended: goes on with a cut once nothing runs, and notices the end of a
 /// cancel.
 void coordinator_state::check_quiet() {
@@ -352,6 +375,8 @@ void coordinator_state::check_quiet() {
     cancelling_ = false;
   if (!quiescing_ || cut_asked_ || core_.in_flight() > 0 || !unconfirmed_.empty())
     return;
+  if (has_partial()) // a lost attempt of it may be on some servers only: it runs to its end first
+    return dispatch();
   cut_asked_ = true;
   auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
   auto left = std::make_shared<std::size_t>(servers_.size());
@@ -360,10 +385,11 @@ void coordinator_state::check_quiet() {
       return;
     auto done = std::exchange(cut_done_, {});
     quiescing_ = false;
+    bool wanted = !why && done->try_set(cut);
     if (why)
       done->set(std::move(*why));
-    else
-      done->set(cut);
+    if (!wanted) // failed, or the caller has given up waiting: nobody else would let it go
+      drop_cut(cut);
     dispatch();
   };
   for (auto& [index, s] : servers_)
@@ -402,7 +428,7 @@ void coordinator_state::on_tick(tick& msg) {
       maybe_recall();
       break;
     case quiesce_timer:
-      if (msg.number == quiesce_no_ && quiescing_ && !cut_asked_) {
+      if (msg.number == quiesce_no_ && quiescing_ && cut_done_) {
         std::string who;
         for (const auto& [index, w] : core_.workers())
           for (const auto& f : w.flights)

@@ -283,9 +283,11 @@ private:
     later(beat_timer, options_.heartbeat_ms);
   }
 
+  /// Only while there is no coordinator: a member that was fenced after hours comes back.
   bool give_up_if_late() {
-    if (env_.clock.now() - lost_since_
-        < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
+    if (membership_
+        || env_.clock.now() - lost_since_
+             < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
       return false;
     end(make_failure(errc::unavailable, "no coordinator at " + options_.coordinator_host + ":"
                                           + std::to_string(options_.coordinator_port) + " for "

@@ -139,17 +139,32 @@ void membership_state::on_down(const caf::down_msg& msg) {
 // --- the coordinator speaks
 // -------------------------------------------------------------------------------------
 
+/// Whether the message being handled was sent by an actor of this process.
+bool membership_state::is_from_here() const {
+  auto sender = self_->current_sender();
+  if (sender && sender->node() == self_->node())
+    return true;
+  mark(env_, "membership.stranger_refused");
+  return false;
+}
+
 void membership_state::on_follow() {
+  if (!is_from_here())
+    return;
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
   for (const auto& who : core_.current().members)
     joined(who);
 }
 
 void membership_state::on_fence(fence_member& msg) {
+  if (!is_from_here())
+    return;
   act(core_.on_fence(msg.task, msg.inc, msg.reason, env_.clock.now()));
 }
 
 void membership_state::on_end(end_cluster& msg) {
+  if (!msg.here.value)
+    return mark(env_, "membership.stranger_refused");
   ending_ = true;
   coordinator_ = nullptr;
   for (const auto& [task, p] : peers_)
@@ -164,6 +179,8 @@ void membership_state::check_ended() {
 }
 
 void membership_state::on_tick(tick& msg) {
+  if (!is_from_here())
+    return;
   if (msg.what == end_timer)
     return self_->quit();
   later(check_timer, static_cast<std::uint64_t>(options_.core.tick_ms));

@@ -58,6 +58,7 @@ private:
   void on_end(end_cluster& msg);
   void on_tick(tick& msg);
 
+  bool is_from_here() const;
   void publish();
   void act(membership_actions actions);
   void welcome(const membership_action::welcome& what);

@@ -251,6 +251,8 @@ result<void> parameter_client::mutate(std::span<const mutation> ops) {
     return sent;
   });
   clear_scratch();
+  if (!done && push_failed_.code == errc::none)
+    push_failed_ = done.error(); // some servers may have their pieces: the closure must not finish
   return done ? take_push_refusals() : done;
 }
 

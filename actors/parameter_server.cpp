@@ -28,7 +28,10 @@ auto parameter_server_state::make_behavior() -> interface::behavior_type {
     [this](probe_member& msg) { member_.on_probe(msg); },
     [this](fenced_notice& msg) { member_.on_fenced(msg); },
     [this](end_member& msg) { member_.on_end(msg); },
-    [this](leave_cluster&) { member_.leave_now(); },
+    [this](leave_cluster& msg) {
+      if (msg.here.value)
+        member_.leave_now();
+    },
     [this](grant_term& msg) { return on_grant(msg); },
     [this](create_shards& msg) { return on_create(msg); },
     [this](drop_shards& msg) { return on_drop(msg); },

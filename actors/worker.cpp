@@ -49,7 +49,10 @@ auto worker_state::make_behavior() -> interface::behavior_type {
       member_.on_fenced(msg);
     },
     [this](end_member& msg) { member_.on_end(msg); },
-    [this](leave_cluster&) { member_.leave_now(); },
+    [this](leave_cluster& msg) {
+      if (msg.here.value)
+        member_.leave_now();
+    },
     [this](admit_worker& msg) { on_admit(msg); },
     [this](run_closures& msg) { on_run(msg); },
     [this](recall_closures& msg) { on_recall(msg); },
@@ -104,6 +107,8 @@ worker_routes worker_state::routes_for(const std::string& data_address) {
 
 void worker_state::on_variable_wanted(variable_wanted& msg) {
   auto reply = msg.reply.value;
+  if (!reply) // came over the network, where nobody may ask this
+    return;
   if (!coordinator_)
     return reply->set(make_failure(errc::cancelled, "the worker is not in the cluster any more"));
   ask(

@@ -44,9 +44,12 @@ void worker_lanes::end_life() {
   life_ = nullptr;
   jobs_.clear();
   out_ = {};
+  auto until = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
   for (auto& slot : lanes_)
-    if (slot.step)
+    if (slot.step) { // it must not hold up the next life
+      slot.step->give_up_at = std::min(slot.step->give_up_at, until);
       slot.step->interrupt();
+    }
 }
 
 void worker_lanes::add_variables(const std::vector<variable_spec>& variables) {
@@ -339,7 +342,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
     if (why.where.task.job
         == job_kind::chief) { // without an origin: thrown by the user's own code,
                               // which is never a reason to give up a worker
-      if (why.retry != retry_class::no && why.code != errc::cancelled)
+      bool ours = why.code == errc::cancelled && step.interrupted();
+      if (!ours && (why.retry != retry_class::no || why.code == errc::fenced))
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;
     }
@@ -368,8 +372,12 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
       guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
   if (auto ok =
         client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max}));
-      !ok && !why)
-    why = what.of->from_here(ok.error());
+      !ok) {
+    client.abandon(); // late answers are nobody's, least of all the next closure's
+    end.acknowledged = false;
+    if (!why)
+      why = what.of->from_here(ok.error());
+  }
   end.run_ns = static_cast<std::uint64_t>((env_.clock.now() - step.started).count());
   if (!why && step.told) // it ended early because it was asked to: what it gave is no result
     why = what.of->failure_here(errc::cancelled,

@@ -23,7 +23,8 @@ struct worker_lanes_options {
   std::uint32_t lanes = 1;
   std::uint32_t lanes_lost_max =
     4; ///< hung lanes that are replaced; one more and the worker is `unavailable`
-  bool effect_once = true; ///< off: the servers' ledgers let a repeated operation through
+  bool effect_once = true;         ///< off: the servers' ledgers let a repeated operation through
+  std::uint64_t grace_ms = 10'000; ///< for a step of a life that ended
   std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
   /// Ends that make a report worth its message. Fewer wait for more while at least
   /// `report_queue_min` closures are queued here, which is when they are short: a message to

@@ -161,7 +161,9 @@ template <class T>
 struct local_only {
   std::shared_ptr<T> value{};
   template <class Inspector>
-  friend typename Inspector::result_type inspect(Inspector& f, local_only&) {
+  friend typename Inspector::result_type inspect(Inspector& f, local_only& x) {
+    if constexpr (Inspector::writes_state)
+      x.value = nullptr; // whatever a default constructor put there
     return f();
   }
 };

@@ -15,26 +15,44 @@ class promise_slot {
 public:
   explicit promise_slot(const environment& env) : changed_{env.waits.make_point()} {}
 
-  void set(result<T> value) {
+  void set(result<T> value) { (void)try_set(std::move(value)); }
+
+  /// False when it was set before, or whoever waited has given up.
+  bool try_set(result<T> value) {
     std::lock_guard lock{mutex_};
-    if (value_)
-      return;
+    if (value_ || given_up_)
+      return false;
     value_ = std::move(value);
     changed_->notify_all();
+    return true;
   }
 
-  /// `deadline` as a failure, naming `what`, when nothing came in time. Takes the value: wait once.
+  /// `deadline` as a failure, naming `what`, when nothing came in time: then nothing comes any
+  /// more. Takes the value: wait once.
   result<T> wait(time_point deadline, std::string_view what) {
     std::unique_lock lock{mutex_};
+    auto out = take(lock, deadline, what);
+    given_up_ = !out && !value_;
+    return out;
+  }
+
+  /// The same, but may be called again after a deadline.
+  result<T> poll_until(time_point deadline, std::string_view what) {
+    std::unique_lock lock{mutex_};
+    return take(lock, deadline, what);
+  }
+
+private:
+  result<T> take(std::unique_lock<std::mutex>& lock, time_point deadline, std::string_view what) {
     if (!wait_for(*changed_, lock, deadline, [this] { return value_.has_value(); }))
       return make_failure(errc::deadline, std::string{what} + ": no answer in time");
     return std::move(*value_);
   }
 
-private:
   std::mutex mutex_;
   std::unique_ptr<wait_point> changed_;
   std::optional<result<T>> value_{};
+  bool given_up_ = false;
 };
 
 } // namespace troupe

@@ -1,5 +1,6 @@
 #include <troupe/data/iterator.hpp>
 
+#include <mutex>
 #include <utility>
 
 #include <troupe/core/error.hpp>
@@ -40,6 +41,8 @@ public:
   }
 
   bool next(element& to) {
+    // lanes of one worker share an iterator: each element goes to one of them
+    std::lock_guard lock{mutex_};
     if (broken_)
       std::rethrow_exception(broken_);
     if (ended_)
@@ -132,6 +135,7 @@ private:
   stream_ptr<element> root_{};
   std::uint64_t delivered_ = 0;
   bool ended_ = false;
+  std::mutex mutex_{};
   std::exception_ptr broken_{}; // what an earlier call threw
 };
 

@@ -39,6 +39,9 @@ struct message_header {
   TROUPE_FIELDS(message_header, term, epoch, from, sender, receiver, request)
 };
 
+/// A mark that does not survive the network, for orders that only this process may give.
+inline local_only<bool> made_here() { return {std::make_shared<bool>(true)}; }
+
 // --- membership
 // -------------------------------------------------------------------------------------------------
 
@@ -136,8 +139,8 @@ struct leave {
 
 /// The process that holds a member, to its actor: leave the cluster and end.
 struct leave_cluster {
-  std::uint32_t reserved = 0;
-  TROUPE_FIELDS(leave_cluster, reserved)
+  local_only<bool> here = made_here(); ///< as in end_cluster
+  TROUPE_FIELDS(leave_cluster, here)
 };
 
 /// End with code 0.
@@ -187,7 +190,8 @@ struct fence_member {
 /// Coordinator to membership: end every member, then yourself.
 struct end_cluster {
   std::uint64_t deadline_ms = 5000;
-  TROUPE_FIELDS(end_cluster, deadline_ms)
+  local_only<bool> here = made_here(); ///< null when it came over the network: nobody there may ask
+  TROUPE_FIELDS(end_cluster, deadline_ms, here)
 };
 
 /// A timer of the receiving actor. `what` is the actor's own enum.
@@ -305,8 +309,10 @@ struct attempt_ended {
   failure why{};
   std::string result{};         ///< flat payload when not handed over and small
   std::uint64_t blob_bytes = 0; ///< not 0: the worker has put blob (closure, result) of that size
+  bool acknowledged = true;     ///< false: operations of it may still be on their way to servers
   local_only<payload> handed{};
-  TROUPE_FIELDS(attempt_ended, id, attempt, outcome, run_ns, why, result, blob_bytes, handed)
+  TROUPE_FIELDS(attempt_ended, id, attempt, outcome, run_ns, why, result, blob_bytes, acknowledged,
+                handed)
 };
 
 struct resource_made {
@@ -416,8 +422,8 @@ struct work_waiting {
 
 /// An error is being raised: whatever runs shall end.
 struct cancel_requested {
-  std::uint32_t reserved = 0;
-  TROUPE_FIELDS(cancel_requested, reserved)
+  std::uint64_t generation = 0; ///< of the queue: a request that comes late cancels nothing
+  TROUPE_FIELDS(cancel_requested, generation)
 };
 
 class coordinator_call;

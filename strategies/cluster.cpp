@@ -29,12 +29,20 @@ void cluster::post(std::shared_ptr<coordinator_call> call) {
 
 void cluster::close() {
   std::lock_guard lock{mutex_};
+  closed_ = true;
   actor_ = nullptr;
+  free_.clear();
+}
+
+void cluster::check_open(std::string_view what) const {
+  if (closed_)
+    throw_failure(errc::unavailable, std::string{what} + ": the runtime has ended");
 }
 
 class cluster::borrowed {
 public:
   explicit borrowed(cluster& from) : from_{from} {
+    from_.check_open("variable");
     std::lock_guard lock{from_.mutex_};
     if (!from_.free_.empty()) {
       thread_ = std::move(from_.free_.back());
@@ -50,6 +58,8 @@ public:
   }
   ~borrowed() {
     std::lock_guard lock{from_.mutex_};
+    if (from_.closed_)
+      return;
     from_.free_.push_back(std::move(thread_));
   }
   parameter_client& begin() {
@@ -80,7 +90,10 @@ void cluster::mutate(std::span<const mutation> ops) {
   borrowed thread{*this};
   auto& client = thread.begin();
   client.mutate(ops).value_or_throw();
-  client.finish(after(env_.clock.now(), request_max_)).value_or_throw();
+  auto ok = client.finish(after(env_.clock.now(), request_max_));
+  if (!ok)
+    client.abandon(); // late answers are not the next call's
+  std::move(ok).value_or_throw();
 }
 
 void cluster::remember(std::shared_ptr<const variable_spec> spec) {
@@ -107,6 +120,9 @@ const payload& remote_handle::wait(time_point deadline) const {
     throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
   auto& shared = cluster_->shared();
   for (;;) {
+    if (ended())
+      break;
+    cluster_->check_open("fetch");
     auto no_worker = shared.queue->no_worker_deadline();
     if (shared.board.wait(*state_, std::min(deadline, no_worker)))
       break;
@@ -129,6 +145,8 @@ bool remote_handle::ended() const {
 time_point remote_handle::deadline_in(duration d) const {
   if (!cluster_)
     throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
+  if (cluster_->closed())
+    return never; // the value has ended; or fetching it says that the runtime has
   return after(cluster_->env().clock.now(), d);
 }
 

@@ -139,6 +139,7 @@ membership_actor_options runtime::impl::membership_settings() {
 coordinator_options runtime::impl::coordinator_settings() {
   coordinator_options out{.server_tasks = options_.server_tasks,
                           .servers = options_.servers,
+                          .start_workers = options_.start_workers,
                           .lanes = options_.lanes_per_worker,
                           .quiesce_ms_max = options_.quiesce_ms_max,
                           .cancel_grace_ms = options_.cancel_grace_ms,
@@ -349,7 +350,8 @@ result<bool> runtime::impl::wait_served(local_member& local) {
   std::signal(SIGINT, ask_to_end);
   std::signal(SIGTERM, ask_to_end);
   for (bool asked = false;;) {
-    auto out = local.ended->wait(after(env_->clock.now(), std::chrono::milliseconds{100}), "serve");
+    auto out =
+      local.ended->poll_until(after(env_->clock.now(), std::chrono::milliseconds{100}), "serve");
     if (out || out.error().code != errc::deadline)
       return out;
     if (end_asked && !std::exchange(asked, true))
@@ -381,14 +383,16 @@ void runtime::impl::shutdown(duration timeout) {
       void run(coordinator_state& state) override { state.end_cluster_now(); }
     };
     cluster_->post(std::make_shared<end>());
-    (void)membership_ended_->wait(deadline, "shutdown");
+    if (!membership_ended_->poll_until(deadline, "shutdown") && membership_)
+      tell_from_outside(membership_,
+                        end_cluster{.deadline_ms = 0}); // the coordinator could not say it
     cluster_->close();
   } else if (membership_) // started without a coordinator yet
     tell_from_outside(membership_, end_cluster{});
   for (auto& m : members_) {
     if (m.leave) // in a process of its own: ended already, or asked to
       std::exchange(m.leave, nullptr)();
-    (void)m.ended->wait(deadline, "shutdown");
+    (void)m.ended->poll_until(deadline, "shutdown");
   }
   for (auto& m : members_)
     if (m.lanes && *m.lanes)

@@ -96,6 +96,15 @@ variable strategy_state::create(variable_options options) {
   auto out = keep(spec);
   auto later = later_;
   lock.unlock(); // the coordinator may be asking for a step's variable meanwhile
+  struct undo_unless_done {
+    strategy_state& of;
+    const variable_spec& what;
+    bool done = false;
+    ~undo_unless_done() {
+      if (!done)
+        of.forget(what);
+    }
+  } undo{*this, *spec};
   owner_->call<bool>(
     "create variable '" + spec->name + "'", owner_->request_max(),
     [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
@@ -103,7 +112,25 @@ variable strategy_state::create(variable_options options) {
     restore_variable(*spec, *later);
   else
     fill(out, options);
+  undo.done = true;
   return out;
+}
+
+/// As if it had not been made: a later save or a second try must not meet it.
+void strategy_state::forget(const variable_spec& spec) {
+  std::lock_guard lock{mutex_};
+  by_name_.erase(spec.name);
+  std::erase_if(in_order_, [&](const variable& v) { return v.id() == spec.id; });
+  owner_->forget(spec.id);
+  class drop final : public coordinator_call {
+  public:
+    explicit drop(variable_id id) : id_{id} {}
+    void run(coordinator_state& state) override { state.drop_variable(id_); }
+
+  private:
+    variable_id id_;
+  };
+  owner_->post(std::make_shared<drop>(spec.id));
 }
 
 variable strategy_state::keep(std::shared_ptr<const variable_spec> spec) {
@@ -141,6 +168,11 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
       .spec();
   } catch (const error& e) {
     return e.details();
+  } catch (const std::exception&
+             e) { // the user's partitioner; on the coordinator's actor, which must not end of it
+    return make_failure(errc::user_code, "variable '" + wanted.name + "': " + e.what());
+  } catch (...) {
+    return make_failure(errc::user_code, "variable '" + wanted.name + "': its partitioner threw");
   }
 }
 

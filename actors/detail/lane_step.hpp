@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include <troupe/actors/worker_lanes.hpp>
 
@@ -150,6 +151,7 @@ public:
       why.code = errc::input_failed;
       throw_failure(std::move(why));
     }
+    kept_.push_back(at->second.made.object); // a step that hangs may outlive the resource's drop
     return at->second.made;
   }
   void compute(duration) override { enter(); }
@@ -175,6 +177,7 @@ private:
   parameter_client& client_;
   worker_lanes::running_step& step_;
   worker_lanes::life& life_;
+  std::vector<std::shared_ptr<void>> kept_{};
 };
 
 /// Runs user code: what it throws comes back as a failure. A simulator's forced unwind of the lane

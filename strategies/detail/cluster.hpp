@@ -53,11 +53,16 @@ public:
       F body_;
       std::shared_ptr<promise_slot<T>> to_;
     };
+    check_open(what);
     auto slot = std::make_shared<promise_slot<T>>(env_);
     post(std::make_shared<posted>(std::move(body), slot));
     return slot->wait(after(env_.clock.now(), timeout), what).value_or_throw();
   }
   void post(std::shared_ptr<coordinator_call> call);
+  /// Throws `unavailable` once the runtime has ended: nothing behind the references is there any
+  /// more.
+  void check_open(std::string_view what) const;
+  bool closed() const { return closed_.load(); }
   duration request_max() const { return request_max_; }
 
   /// For the program: effect once by (term, calling thread, call number).
@@ -92,6 +97,7 @@ private:
   const environment& env_;
   std::shared_ptr<coordinator_shared> shared_;
   coordinator_actor actor_; ///< under mutex_; null once closed
+  std::atomic<bool> closed_{false};
   std::atomic<std::uint64_t> resources_{0};
   std::atomic<std::uint32_t> variables_{0};
   std::vector<std::uint32_t> servers_;

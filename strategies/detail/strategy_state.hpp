@@ -33,6 +33,7 @@ public:
 
 private:
   variable_spec plan(const variable_options& options);
+  void forget(const variable_spec& spec);
   variable keep(std::shared_ptr<const variable_spec> spec);
   /// For the coordinator actor: never waits.
   result<variable_spec> plan_for_step(const variable_spec& wanted);
