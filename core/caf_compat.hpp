@@ -54,14 +54,16 @@ using signature = typename detail::signature_of<F>::type;
 /// caf::down_msg&)`) as an actor. Unknown messages are dropped; errors that others send back are
 /// ignored, because CAF answers a dropped message with an error to its sender, whose built-in
 /// handler would end it. Exit messages are obeyed only from this system: any peer may send one. The
-/// state goes in `on_exit`, and with it its handles and promises.
+/// state goes in `on_exit`, and with it its handles and promises; the event `actor.ended` then
+/// tells how many messages it took, if the first argument is an environment.
 template <class State>
 class state_holder final : public State::interface::base {
 public:
   using base = typename State::interface::base;
 
   template <class... Ts>
-  explicit state_holder(caf::actor_config& cfg, Ts&&... xs) : base(cfg) {
+  explicit state_holder(caf::actor_config& cfg, Ts&&... xs)
+    : base(cfg), env_{environment_in(xs...)} {
     this->set_default_handler(caf::drop);
     this->set_error_handler([](caf::scheduled_actor*, caf::error&) {});
     this->set_exit_handler([this](caf::exit_msg& msg) {
@@ -80,12 +82,33 @@ public:
   const char* name() const override {
     return State::name;
   } // also called after on_exit(): never through state_
-  void on_exit() override { state_.reset(); }
+  using base::consume;
+  caf::invoke_message_result consume(caf::mailbox_element& x) override {
+    ++taken_;
+    return base::consume(x);
+  }
+  void on_exit() override {
+    if (env_)
+      trace(*env_, "actor.ended", {{"actor", State::name}, {"messages", taken_}});
+    state_.reset();
+  }
 
 protected:
   typename base::behavior_type make_behavior() override { return state_->make_behavior(); }
 
 private:
+  template <class... Ts>
+  static const environment* environment_in(const std::reference_wrapper<const environment>& env,
+                                           const Ts&...) {
+    return &env.get();
+  }
+  template <class... Ts>
+  static const environment* environment_in(const Ts&...) {
+    return nullptr;
+  }
+
+  const environment* env_;
+  std::uint64_t taken_ = 0;
   std::optional<State> state_;
 };
 
