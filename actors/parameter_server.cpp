@@ -39,7 +39,7 @@ auto parameter_server_state::make_behavior() -> interface::behavior_type {
     [this](take_cut& msg) { return on_take_cut(msg); },
     [this](drop_cut& msg) { return on_drop_cut(msg); },
     [this](query_server& msg) { return on_query(msg); },
-    [this](tick& msg) { member_.on_tick(msg); },
+    [this](tick& msg) { on_tick(msg); },
   };
 }
 
@@ -80,15 +80,56 @@ term_answer parameter_server_state::on_grant(grant_term& msg) {
   return {.why = {}, .highest = msg.header.term};
 }
 
-done_answer parameter_server_state::on_create(create_shards& msg) {
-  if (auto why = check(msg.header))
-    return {.why = *why};
-  for (const auto& spec : msg.variables)
-    for (std::uint32_t i = 0; i < spec.shards.size(); ++i)
-      if (spec.shards[i].server == options_.member.task.index)
-        if (auto ok = options_.store->create(spec, static_cast<shard_index>(i)); !ok)
-          return {.why = at_home(ok.error())};
-  return {};
+/// On a lane: filling hundreds of megabytes takes longer than silence is forgiven.
+caf::result<done_answer> parameter_server_state::on_create(create_shards& msg) {
+  auto promise = self_->make_response_promise<done_answer>();
+  if (auto why = check(msg.header)) {
+    promise.deliver(done_answer{.why = *why});
+    return promise;
+  }
+  creations_.push_back({.specs = std::move(msg.variables), .promise = promise});
+  start_creation();
+  return promise;
+}
+
+void parameter_server_state::start_creation() {
+  if (maker_ || creations_.empty())
+    return;
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<interface>(self_));
+  made_ = std::make_shared<failure>();
+  maker_ = env_.lanes.start(
+    "make." + std::to_string(options_.member.task.index),
+    [weak, out = made_, store = options_.store, specs = creations_.front().specs,
+     task = options_.member.task] {
+      for (const auto& spec : specs)
+        for (std::uint32_t i = 0; i < spec.shards.size() && out->code == errc::none; ++i)
+          if (spec.shards[i].server == task.index)
+            if (auto ok = store->create(spec, static_cast<shard_index>(i)); !ok)
+              *out = ok.error();
+      if (auto strong = weak.lock())
+        tell_from_outside(caf::actor_cast<interface>(strong), tick{.what = made_timer});
+    });
+}
+
+void parameter_server_state::on_tick(const tick& msg) {
+  if (msg.what != made_timer) {
+    member_.on_tick(msg);
+    return;
+  }
+  if (!maker_ || creations_.empty())
+    return;
+  maker_->join(); // it has sent this as its last act
+  maker_ = nullptr;
+  auto why = std::move(*made_);
+  creations_.front().promise.deliver(
+    done_answer{.why = why.code == errc::none ? failure{} : at_home(std::move(why))});
+  creations_.pop_front();
+  start_creation();
+}
+
+parameter_server_state::~parameter_server_state() {
+  if (maker_)
+    maker_->abandon(); // owns what it still fills
 }
 
 done_answer parameter_server_state::on_drop(drop_shards& msg) {

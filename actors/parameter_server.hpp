@@ -1,6 +1,8 @@
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <vector>
 
 #include <troupe/actors/member_client.hpp>
 #include <troupe/actors/shard_store.hpp>
@@ -28,17 +30,25 @@ public:
 
   parameter_server_state(interface::pointer self, const environment& env,
                          server_actor_options options);
+  ~parameter_server_state();
   interface::behavior_type make_behavior();
   void on_down(const caf::down_msg& msg) { member_.on_down(msg); }
 
 private:
+  enum timer : std::uint8_t { made_timer = 1 };
+  struct creation {
+    std::vector<variable_spec> specs{};
+    caf::typed_response_promise<done_answer> promise{};
+  };
   term_answer on_grant(grant_term& msg);
-  done_answer on_create(create_shards& msg);
+  caf::result<done_answer> on_create(create_shards& msg);
   done_answer on_drop(drop_shards& msg);
   void on_settle(settle_closures& msg);
   done_answer on_take_cut(take_cut& msg);
   done_answer on_drop_cut(drop_cut& msg);
   server_statistics on_query(query_server& msg);
+  void start_creation();
+  void on_tick(const tick& msg);
   void learn_fences(const view& current);
   failure at_home(failure why) const;
   /// Empty when the sender is obeyed.
@@ -47,6 +57,10 @@ private:
   interface::pointer self_;
   const environment& env_;
   server_actor_options options_;
+  std::deque<creation>
+    creations_{}; ///< the first one is being made; bounded by the coordinator's open requests
+  std::unique_ptr<lane> maker_{};
+  std::shared_ptr<failure> made_{};
   member_client<interface> member_;
 };
 

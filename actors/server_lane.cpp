@@ -62,6 +62,8 @@ void server_lane::stop() {
 void server_lane::set_incarnation(const incarnation& self) {
   std::lock_guard lock{orders_mutex_};
   self_ = self;
+  any_order_ = true; // channels to the life before end
+  poller_->wake();
   fences_.clear(); // of the life before; the view that comes with the new one names those that hold
 }
 
@@ -76,10 +78,19 @@ void server_lane::fence(const task_id& task, std::uint32_t counter) {
 }
 
 // Channels of senders that were fenced since they said hello.
+incarnation server_lane::self() {
+  std::lock_guard lock{orders_mutex_};
+  return self_;
+}
+
 void server_lane::take_orders() {
   for (auto& s : sessions_) {
     if (!s->welcomed || s->ending)
       continue;
+    if (auto now = self(); s->as != now) {
+      finish_refused(*s, make_failure(errc::unavailable, "this server is another incarnation now"));
+      continue;
+    }
     hello_meta again;
     again.task = s->from.task;
     again.inc = s->from.inc;
@@ -212,8 +223,8 @@ result<void> server_lane::on_hello(session& s) {
   s.from.task = hello->task;
   s.from.inc = hello->inc;
   s.term = hello->term;
-  std::lock_guard lock{orders_mutex_};
-  answer(s, data_kind::welcome, encode_meta(welcome_meta{self_}));
+  s.as = self();
+  answer(s, data_kind::welcome, encode_meta(welcome_meta{s.as}));
   return {};
 }
 

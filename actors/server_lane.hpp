@@ -70,6 +70,7 @@ private:
   void close_all();
   time_point watch(session& s);
   void take_orders();
+  incarnation self();
 
   result<void> place_bulk(session& s);
   result<void> handle(session& s);

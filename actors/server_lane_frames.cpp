@@ -94,6 +94,10 @@ result<void> server_lane::handle(session& s) {
     return make_failure(errc::bad_frame,
                         "a frame of kind " + std::to_string(s.in.header().kind)
                           + (s.welcomed ? " after the hello" : " before the hello"));
+  if (s.welcomed && options_.store && s.term < options_.store->term())
+    return make_failure(errc::superseded, "a channel of term " + std::to_string(value_of(s.term))
+                                            + ", this server obeys term "
+                                            + std::to_string(value_of(options_.store->term())));
   if (!s.placed)
     if (auto ok = place_bulk(s); !ok)
       return ok;

@@ -52,13 +52,36 @@ void worker_lanes::end_life() {
     }
 }
 
+namespace {
+
+/// What is wrong with a specification that a peer sent; empty: nothing.
+std::string complaint(const variable_spec& spec) {
+  constexpr std::uint32_t servers_max = 100'000;
+  if (!is_sane(spec.shape, spec.type) || spec.shards.empty())
+    return "shape " + to_string(spec.shape) + " in " + std::to_string(spec.shards.size())
+           + " shards";
+  std::int64_t row = 0;
+  for (const auto& shard : spec.shards) {
+    if (shard.row_begin != row || shard.row_end < row || shard.server >= servers_max)
+      return "rows [" + std::to_string(shard.row_begin) + ", " + std::to_string(shard.row_end)
+             + ") on server " + std::to_string(shard.server);
+    row = shard.row_end;
+  }
+  return row == spec.rows() ? "" : "shards end at row " + std::to_string(row);
+}
+
+} // namespace
+
 void worker_lanes::add_variables(const std::vector<variable_spec>& variables) {
   std::lock_guard lock{mutex_};
   if (!life_)
     return;
   std::lock_guard inner{life_->mutex};
   for (const auto& spec : variables)
-    life_->variables[spec.id] = std::make_shared<const variable_spec>(spec);
+    if (auto why = complaint(spec); !why.empty())
+      trace(env_, "worker.variable_refused", {{"variable", spec.id}, {"why", why}});
+    else
+      life_->variables[spec.id] = std::make_shared<const variable_spec>(spec);
 }
 
 void worker_lanes::make_resources(std::vector<resource_order> orders) {

@@ -15,8 +15,9 @@ struct server_lane::session {
   std::unique_ptr<channel> wire;
   frame_reader in;
   frame_writer out;
-  origin from{};  ///< of the hello
-  term_no term{}; ///< the same
+  origin from{};    ///< of the hello
+  term_no term{};   ///< the same
+  incarnation as{}; ///< who this server was when it welcomed it
   bool welcomed = false;
   bool deaf = false;   ///< the peer takes nothing any more
   bool ending = false; ///< what is queued goes out, then it ends
