@@ -174,17 +174,26 @@ void run::train() {
   report_.seconds = elapsed();
 }
 
-/// Takes the oldest result; shows signs of life while it waits.
+/// Takes the oldest result, or those that are there when the oldest keeps it waiting: one worker
+/// that has stopped must not hold up the others. Shows signs of life while it waits.
 void run::await_front() {
   for (;;) {
     if (stop_)
       tr::throw_failure(tr::errc::cancelled, "train: stopped by a signal after "
                                                + std::to_string(report_.steps) + " steps");
-    if (auto x = window_.front().try_fetch(std::chrono::milliseconds{100})) {
+    if (auto x = window_.front().try_fetch(std::chrono::milliseconds{20})) {
       window_.pop_front();
       take_result(*x);
       return;
     }
+    const auto taken = std::erase_if(window_, [this](const auto& y) {
+      if (!y.ready())
+        return false;
+      take_result(y.fetch());
+      return true;
+    });
+    if (taken > 0)
+      return;
     show();
   }
 }
