@@ -30,6 +30,8 @@ std::vector<std::string> child_arguments(const launch_options& options, const tr
     text << x;
     return text.str();
   };
+  if (t.stats)
+    out.emplace_back("--stats");
   if (task.job != tr::job_kind::chief) {
     add("--coordinator", address);
     const auto hang = [&](const char* flag, const std::optional<task_mark_spec>& spec) {
@@ -54,8 +56,6 @@ std::vector<std::string> child_arguments(const launch_options& options, const tr
     add("--checkpoint-every", std::to_string(t.checkpoint_every));
   if (t.resume)
     out.emplace_back("--resume");
-  if (t.stats)
-    out.emplace_back("--stats");
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "children.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,15 @@ namespace {
 
 namespace tr = troupe;
 
+/// Path of this program, so that its children bear its name; the link itself when the file is gone.
+std::string own_path() {
+  std::array<char, 4096> path{};
+  const auto size = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  if (size > 0 && ::access(path.data(), X_OK) == 0)
+    return {path.data(), static_cast<std::size_t>(size)};
+  return "/proc/self/exe";
+}
+
 /// The child's half of a start: only what is allowed between fork and exec.
 [[noreturn]] void become(pid_t parent, char* const* arguments, int keep_fd) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -28,7 +38,7 @@ namespace tr = troupe;
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (keep_fd >= 0)
     ::fcntl(keep_fd, F_SETFD, 0);
-  ::execv("/proc/self/exe", arguments);
+  ::execv(arguments[0], arguments);
   ::_exit(127);
 }
 
@@ -60,7 +70,7 @@ child& children::at(tr::task_id task) {
 }
 
 void children::start(child& c, const std::vector<std::string>& arguments, int keep_fd) {
-  std::vector<std::string> owned{"troupe"};
+  std::vector<std::string> owned{own_path()};
   owned.insert(owned.end(), arguments.begin(), arguments.end());
   std::vector<char*> raw;
   for (auto& a : owned)

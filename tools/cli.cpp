@@ -93,6 +93,15 @@ void finish_serve(serve_command& serve, const raw_flags& raw) {
     serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
 }
 
+/// Names the first argument that no flag takes.
+std::string unknown(const CLI::App& app) {
+  const auto rest = app.remaining(true);
+  for (const auto& word : rest)
+    if (word.starts_with("-"))
+      return "unknown flag " + word;
+  return "unexpected argument '" + (rest.empty() ? std::string{} : rest.front()) + "'";
+}
+
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
@@ -128,6 +137,8 @@ command parse_command(std::vector<std::string> arguments) {
       if (sub->parsed())
         return print_command{sub->help()};
     return print_command{app.help()};
+  } catch (const CLI::ExtrasError&) {
+    return usage_error{unknown(app)};
   } catch (const CLI::ParseError& e) {
     return usage_error{one_line(e.what())};
   } catch (const tr::error& e) {

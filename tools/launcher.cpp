@@ -94,6 +94,7 @@ private:
   void on_chief_end(int status);
   void plan_restart(child& c, bool killed);
   void hit(const due_fault& f);
+  void end_plan();
   void end_by(std::int64_t deadline_ms) { deadline_ms_ = deadline_ms; }
   void past_deadline();
   int finish();
@@ -199,8 +200,7 @@ void launcher::read_signals() {
     if (got.ssi_signo == SIGCHLD)
       continue; // reap() looks at all
     ending_ = true;
-    for (const auto& f : plan_.end())
-      hit(f);
+    end_plan();
     if (stopped_by_ != 0) // asked twice
       for (const auto& c : children_.all())
         children_.signal(c, SIGKILL);
@@ -245,13 +245,20 @@ void launcher::on_line(const std::string& line) {
     if (!words.fail() && index < options_.training.workers && !address_.empty())
       children_.at({.job = tr::job_kind::worker, .index = index}).seen_incarnation = counter;
   } else if (key == "trained") {
-    for (const auto& f : plan_.end())
-      hit(f);
+    end_plan();
   } else if (key == "end") {
     report_complete_ = true;
   } else if (!report_complete_) {
     report_text_ += line + '\n';
   }
+}
+
+/// No more faults; what is stopped, also at a mark, goes on.
+void launcher::end_plan() {
+  for (const auto& f : plan_.end())
+    hit(f);
+  for (const auto& c : children_.all())
+    children_.signal(c, SIGCONT);
 }
 
 void launcher::hit(const due_fault& f) {
@@ -306,8 +313,7 @@ void launcher::on_chief_end(int status) {
   read_pipe();
   chief_status_ = status;
   ending_ = true;
-  for (const auto& f : plan_.end())
-    hit(f);
+  end_plan();
   const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   end_by(now_ms() + (well ? leave_ms : 0));
 }

@@ -13,6 +13,7 @@
 #include "launcher.hpp"
 #include "report.hpp"
 #include "screen.hpp"
+#include "stats.hpp"
 
 namespace tool {
 
@@ -67,19 +68,19 @@ private:
   const launcher_pipe& pipe_;
 };
 
-void print_stats(const tr::counting_tracer& tracer) {
-  for (const auto& [id, count] : tracer.all_events())
-    std::printf("event %s: %llu\n", id.c_str(), static_cast<unsigned long long>(count));
-  for (const auto& [id, count] : tracer.all_marks())
-    std::printf("mark %s: %llu\n", id.c_str(), static_cast<unsigned long long>(count));
+void print(const std::vector<std::string>& lines) {
+  for (const auto& line : lines)
+    std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
 /// Runs the program in this process, which is the coordinator or everything.
 int run_program(tr::runtime_options options, const training_options& training, int report_fd) {
   stop_on_signals();
-  tr::counting_tracer counts;
-  if (training.stats && !options.trace)
-    options.trace = &counts;
+  stats_tracer stats;
+  tracer_pair both{options.trace, &stats};
+  if (training.stats)
+    options.trace = &both;
   const launcher_pipe pipe{report_fd};
   if (options.task) {
     options.on_listening = [&](const std::string& address) {
@@ -106,15 +107,15 @@ int run_program(tr::runtime_options options, const training_options& training, i
     throw;
   }
   listener.close();
-  std::printf("%s\n", time_line(report, training.batch_size).c_str());
-  if (training.stats)
-    print_stats(counts);
+  print({time_line(report, training.batch_size)});
+  if (training.stats) {
+    print(stats.lines("chief"));
+    print(server_lines(report.statistics));
+  }
   if (pipe.open())
     pipe.write(encode_report(report) + "end\n");
   else
-    for (const auto& line : final_lines(report, std::nullopt))
-      std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+    print(final_lines(report, std::nullopt));
   return report.lost == 0 && report.doubled == 0 ? 0 : 1;
 }
 
@@ -140,12 +141,22 @@ int run(const serve_command& serve) {
   options.handle_signals = true;
   if (options.task->job == tr::job_kind::chief)
     return run_program(options, serve.training, serve.report_fd);
-  tr::runtime rt{std::move(options)};
-  return rt.serve();
+  stats_tracer stats;
+  tracer_pair both{options.trace, &stats};
+  if (serve.training.stats)
+    options.trace = &both;
+  const auto task = to_string(*options.task);
+  const int code = [&] {
+    tr::runtime rt{std::move(options)};
+    return rt.serve();
+  }();
+  if (serve.training.stats)
+    print(stats.lines(task));
+  return code;
 }
 
-int run(const print_command& print) {
-  std::fputs(print.text.c_str(), stdout);
+int run(const print_command& wanted) {
+  std::fputs(wanted.text.c_str(), stdout);
   return 0;
 }
 

@@ -54,10 +54,11 @@ void screen::progress(std::uint64_t steps, double fraction, double loss) {
   next_ = seconds + (terminal_ ? bar_period_s : line_period_s);
   const progress_state x{.steps = steps,
                          .fraction = fraction,
-                         .loss = losses_ == 0 ? 0 : loss_sum_ / double(losses_),
+                         .loss = losses_ == 0 ? last_loss_ : loss_sum_ / double(losses_),
                          .seconds = seconds,
                          .steps_per_s = rate,
                          .batch_size = batch_size_};
+  last_loss_ = x.loss;
   loss_sum_ = 0;
   losses_ = 0;
   if (terminal_)

@@ -41,6 +41,7 @@ private:
   double next_ = 0;
   double loss_sum_ = 0; ///< since the last draw
   std::uint64_t losses_ = 0;
+  double last_loss_ = 0; ///< drawn, for looks without a new result
   std::deque<sample> samples_{};
 };
 
