@@ -211,6 +211,10 @@ TEST_CASE("save is a cut: it waits for what runs, and what is queued runs after 
     c.coordinator.save(here.path());
     saved = true;
   }};
+  // it has stopped the dispatch once a closure for the idle worker is not run
+  auto idle = [](worker_context&) { return 1; };
+  while (!saved && c.coordinator.schedule(idle).try_fetch(std::chrono::milliseconds{20})) {
+  }
   CHECK_FALSE(saved);
   door.open();
   saving.join();
