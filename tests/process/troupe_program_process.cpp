@@ -1,0 +1,170 @@
+// The program as a user types it: training in one process and over processes, through kills, its
+// last lines, its errors.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+struct outcome {
+  int code = -1;
+  std::string text{};
+};
+
+/// Runs a shell command line with `troupe` standing for the program; both outputs.
+outcome run(std::string line) {
+  const char* program = std::getenv("TROUPE_BIN");
+  REQUIRE(program != nullptr);
+  line = "exec 2>&1; troupe() { command " + std::string{program} + " \"$@\"; }; " + line;
+  outcome out;
+  FILE* pipe = popen(("bash -c '" + line + "'").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> chunk{};
+  while (auto n = fread(chunk.data(), 1, chunk.size(), pipe))
+    out.text.append(chunk.data(), n);
+  int status = pclose(pipe);
+  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return out;
+}
+
+/// The number after `label` in the last line that begins with it.
+std::optional<double> number_after(const std::string& text, const std::string& label) {
+  std::optional<double> out;
+  std::istringstream lines{text};
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind(label, 0) == 0)
+      out = std::atof(line.c_str() + label.size());
+  return out;
+}
+
+/// Processes on this machine whose command line holds `text`.
+int count_processes(const std::string& text) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator{"/proc"}) {
+    std::ifstream file{entry.path() / "cmdline"};
+    std::string line{std::istreambuf_iterator<char>{file}, {}};
+    for (auto& c : line)
+      c = c == '\0' ? ' ' : c;
+    count += line.find(text) != std::string::npos;
+  }
+  return count;
+}
+
+struct scratch {
+  scratch()
+    : path{std::filesystem::temp_directory_path()
+           / ("troupe-program-" + std::to_string(getpid()))} {
+    std::filesystem::create_directories(path);
+  }
+  ~scratch() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
+
+} // namespace
+
+TEST_CASE("one process: an epoch of training ends with the lines that add up") {
+  auto seen = run("troupe train fashion_mnist --epochs 1");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(std::regex_search(seen.text, std::regex{"closures: scheduled \\d+ run 937 retried \\d+"}));
+  CHECK(std::regex_search(seen.text, std::regex{"pushes: applied \\d+ duplicates 0"}));
+  CHECK(std::regex_search(seen.text, std::regex{"ps:0 shards \\d+ bytes \\d+ pushes \\d+"}));
+  CHECK(std::regex_search(seen.text, std::regex{"ps:1 shards \\d+ bytes \\d+ pushes \\d+"}));
+  CHECK(number_after(seen.text, "updates lost: ") == 0.0);
+  CHECK(number_after(seen.text, "updates doubled: ") == 0.0);
+  CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
+  CHECK(seen.text.find("kills:") == std::string::npos);
+}
+
+TEST_CASE("processes: workers are killed, nothing is lost or doubled, no child is left") {
+  auto before = count_processes("troupe serve");
+  auto seen = run(
+    "troupe train fashion_mnist --processes --workers 3 --ps 2 --seconds 6 --kill worker:every=1s");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(number_after(seen.text, "kills: ").value_or(0) >= 3);
+  CHECK(number_after(seen.text, "fenced: ").value_or(0) >= 3);
+  CHECK(number_after(seen.text, "updates lost: ") == 0.0);
+  CHECK(number_after(seen.text, "updates doubled: ") == 0.0);
+  CHECK(seen.text.find("processes: 6 of 6 ended with 0") != std::string::npos);
+  CHECK(std::regex_search(seen.text, std::regex{"killed worker:\\d pid \\d+ incarnation \\d"}));
+  CHECK(count_processes("troupe serve") == before);
+}
+
+TEST_CASE("processes: a stopped worker is fenced and comes back") {
+  auto seen = run(
+    "troupe train fashion_mnist --processes --workers 2 --ps 1 --seconds 9 "
+    "--kill worker:every=3s,signal=STOP,resume=4s");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(number_after(seen.text, "fenced: ").value_or(0) >= 1);
+  CHECK(number_after(seen.text, "updates lost: ") == 0.0);
+  CHECK(number_after(seen.text, "updates doubled: ") == 0.0);
+  CHECK(seen.text.find("processes: 4 of 4 ended with 0") != std::string::npos);
+}
+
+TEST_CASE("by hand: coordinator, two workers and two servers from one cluster file") {
+  scratch at;
+  auto port = 20'000 + static_cast<int>(getpid() % 20'000);
+  auto address = [&](int i) { return "\"127.0.0.1:" + std::to_string(port + i) + "\""; };
+  std::ofstream{at.path / "cluster.json"}
+    << "{\"cluster\": {\"chief\": [" << address(0) << "], \"worker\": [" << address(1) << ", "
+    << address(2) << "], \"ps\": [" << address(3) << ", " << address(4) << "]}}";
+  auto serve = "troupe serve --cluster " + (at.path / "cluster.json").string() + " --task ";
+  auto seen = run(serve + "ps:0 & " + serve + "ps:1 & " + serve + "worker:0 & " + serve
+                  + "worker:1 & " + serve + "chief --epochs 1; code=$?; wait; exit $code");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(number_after(seen.text, "updates lost: ") == 0.0);
+  CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
+}
+
+TEST_CASE(
+  "TF_CONFIG in the environment of --processes changes nothing: what is said by hand wins") {
+  auto seen =
+    run("TF_CONFIG=\"{}\" troupe train fashion_mnist --processes --workers 1 --ps 1 --epochs 1");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(seen.text.find("processes: 3 of 3 ended with 0") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint is resumed where it ended") {
+  scratch at;
+  auto flags = "troupe train fashion_mnist --checkpoint " + at.path.string() + " ";
+  auto first = run(flags + "--epochs 1");
+  CAPTURE(first.text);
+  REQUIRE(first.code == 0);
+  auto second = run(flags + "--epochs 2 --resume");
+  CAPTURE(second.text);
+  CHECK(second.code == 0);
+  CHECK(std::regex_search(
+    second.text, std::regex{"closures: scheduled \\d+ run 937 "})); // the second epoch only
+}
+
+TEST_CASE("bad input gets one line that names it") {
+  auto flag = run("troupe train fashion_mnist --no-such-flag");
+  CHECK(flag.code == 2);
+  CHECK(flag.text.find("no-such-flag") != std::string::npos);
+  auto data = run("troupe train fashion_mnist --data /nowhere");
+  CHECK(data.code != 0);
+  CHECK(data.text.find("/nowhere") != std::string::npos);
+  auto kill = run("troupe train fashion_mnist --processes --kill worker:every=fast");
+  CHECK(kill.code != 0);
+  CHECK(kill.text.find("fast") != std::string::npos);
+  auto config = run("TF_CONFIG=nonsense troupe serve --task worker:0");
+  CHECK(config.code != 0);
+  CHECK(config.text.find("TF_CONFIG") != std::string::npos);
+}
