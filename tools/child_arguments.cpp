@@ -32,6 +32,8 @@ std::vector<std::string> child_arguments(const launch_options& options, const tr
   };
   if (t.stats)
     out.emplace_back("--stats");
+  if (!t.effect_once)
+    out.emplace_back("--no-effect-once");
   if (task.job != tr::job_kind::chief) {
     add("--coordinator", address);
     const auto hang = [&](const char* flag, const std::optional<task_mark_spec>& spec) {

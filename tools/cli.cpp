@@ -42,6 +42,8 @@ void add_training_flags(CLI::App& app, training_options& t) {
     ->check(CLI::Range(1, 1'000'000'000))
     ->needs(directory);
   app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
+  app.add_flag("--effect-once,!--no-effect-once", t.effect_once,
+               "off: servers apply a repeated update again, and the end tells how often");
 }
 
 void add_train(CLI::App& app, train_command& train, raw_flags& raw) {

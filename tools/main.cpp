@@ -112,10 +112,11 @@ int run_program(tr::runtime_options options, const training_options& training, i
     print(stats.lines("chief"));
     print(server_lines(report.statistics));
   }
-  if (pipe.open())
+  if (pipe.open()) { // the launcher prints it and judges
     pipe.write(encode_report(report) + "end\n");
-  else
-    print(final_lines(report, std::nullopt));
+    return 0;
+  }
+  print(final_lines(report, std::nullopt));
   return report.lost == 0 && report.doubled == 0 ? 0 : 1;
 }
 
@@ -126,6 +127,7 @@ int run(const train_command& train) {
   tr::runtime_options options;
   options.workers = train.launch.training.workers;
   options.servers = train.launch.training.servers;
+  options.effect_once = train.launch.training.effect_once;
   return run_program(options, train.launch.training, -1);
 }
 
@@ -139,6 +141,7 @@ int run(const serve_command& serve) {
     tracer = tr::make_stop_at_mark_tracer(serve.stop_at_mark->mark, serve.stop_at_mark->nth);
   options.trace = tracer.get();
   options.handle_signals = true;
+  options.effect_once = serve.training.effect_once;
   if (options.task->job == tr::job_kind::chief)
     return run_program(options, serve.training, serve.report_fd);
   stats_tracer stats;

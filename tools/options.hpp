@@ -20,6 +20,7 @@ struct training_options {
   bool resume = false;
   std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
   bool stats = false;
+  bool effect_once = true; ///< off: servers apply a repeated operation again; shows what it does
 };
 
 } // namespace tool

@@ -56,6 +56,7 @@ TEST_CASE("cli: all flags of train arrive") {
                                                             "--checkpoint-every",
                                                             "100",
                                                             "--stats",
+                                                            "--no-effect-once",
                                                             "--processes",
                                                             "--kill",
                                                             "worker:every=2s",
@@ -78,6 +79,7 @@ TEST_CASE("cli: all flags of train arrive") {
   CHECK(t.resume);
   CHECK(t.checkpoint_every == 100);
   CHECK(t.stats);
+  CHECK_FALSE(t.effect_once);
   REQUIRE(train.launch.kills.size() == 2);
   CHECK(train.launch.kills[1].every_ms == 9'000);
   CHECK(train.launch.kill_at_mark->at.nth == 2);
@@ -162,6 +164,7 @@ TEST_CASE("launcher: what a child is started with is what serve takes, and comes
     parse_command(child_arguments(launch, worker, "127.0.0.1:9", -1, true)));
   CHECK(second.task == "worker:1");
   CHECK(second.training.data == "d");
+  CHECK(second.training.effect_once);
   CHECK(*second.kill_at_mark == mark_spec{"m", 4});
   CHECK(serve_options(second).coordinator_address == "127.0.0.1:9");
   const auto again = std::get<serve_command>(
