@@ -231,7 +231,7 @@ void coordinator_state::lost_flight(const flight& what, bool blamed, const task_
     return;
   }
   ++shared_->retried;
-  partial_.push_back(c);
+  note_partial(c);
   auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
   if (blamed && limit > 0 && c->strikes + 1 >= limit) {
     confirm_later({.what = c, .poison = true, .lost = lost});

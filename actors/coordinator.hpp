@@ -184,6 +184,7 @@ private:
   void recall_low();
   void send_recall(const dispatch_core::recall& plan);
   bool is_stuck(std::uint32_t index) const;
+  void note_partial(const closure_ptr& c);
   bool has_partial();
   void check_quiet();
 

@@ -234,11 +234,11 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
     case verdict::put_back:
       ++shared_->retried;
-      partial_.push_back(flew.what);
+      note_partial(flew.what);
       return queue()->put_back(flew.what, put_back_reason::transient);
     case verdict::worker_lost:
       ++shared_->retried;
-      partial_.push_back(flew.what);
+      note_partial(flew.what);
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
@@ -358,6 +358,13 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   check_quiet();
 }
 
+void coordinator_state::note_partial(const closure_ptr& c) {
+  constexpr std::size_t look_at = 256;
+  if (partial_.size() >= look_at && partial_.size() % look_at == 0)
+    (void)has_partial(); // keeps it to those that are still open
+  partial_.push_back(c);
+}
+
 /// Forgets those that have ended.
 bool coordinator_state::has_partial() {
   std::erase_if(partial_, [](const closure_ptr& c) {
@@ -381,8 +388,8 @@ void coordinator_state::check_quiet() {
   auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
   auto left = std::make_shared<std::size_t>(servers_.size());
   auto finish = [this, cut](std::optional<failure> why) {
-    if (!cut_done_)
-      return;
+    if (!cut_done_) // it took too long, and nobody waits any more
+      return drop_cut(cut);
     auto done = std::exchange(cut_done_, {});
     quiescing_ = false;
     bool wanted = !why && done->try_set(cut);
