@@ -193,6 +193,7 @@ void worker_state::on_tick(tick& msg) {
   }
   if (msg.what == leave_timer)
     env_.lanes.leave_now(hung_step_exit_code);
+  send_report(); // what lanes kept quiet about, should a long step have followed
   if (lanes_->give_up_hung() && options_.own_process && !leaving_) {
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},

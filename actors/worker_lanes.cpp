@@ -211,6 +211,7 @@ bool worker_lanes::exhausted() const {
 worker_lanes::outbox worker_lanes::drain() {
   std::lock_guard lock{mutex_};
   held_ = false;
+  quiet_ = false;
   return std::exchange(out_, {});
 }
 
@@ -227,7 +228,17 @@ bool worker_lanes::may_wait() const {
 
 /// With the lock held, after something went to the outbox: whether the actor must hear of it.
 bool worker_lanes::is_news(bool was_empty) {
+  if (std::exchange(quiet_, false))
+    return true;
   return was_empty || (held_ && !may_wait() && std::exchange(held_, false));
+}
+
+/// With the lock held, after a step's end went to the outbox.
+bool worker_lanes::keeps_quiet() const {
+  constexpr std::uint64_t short_ns = 1'000'000;
+  const auto& last = out_.ended.back();
+  return out_.ended.size() < options_.quiet_batch && jobs_.size() >= 2 && out_.resources.empty()
+         && last.outcome == attempt_outcome::finished && last.run_ns < short_ns;
 }
 
 std::vector<lane_status> worker_lanes::status() const {
@@ -472,6 +483,10 @@ void worker_lanes::report(const running_step& step, attempt_ended end) {
     return;
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   out_.ended.push_back(std::move(end));
+  if (keeps_quiet()) {
+    quiet_ = true;
+    return;
+  }
   bool news = is_news(was_empty);
   lock.unlock();
   if (news)

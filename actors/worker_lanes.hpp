@@ -31,6 +31,10 @@ struct worker_lanes_options {
   /// another process costs as much as ten of those. 1: none waits.
   std::size_t report_batch = 1;
   std::size_t report_queue_min = 8;
+  /// Ends of steps shorter than a millisecond that a lane keeps to itself while two more closures
+  /// wait for it: waking the actor costs the lane as much as a percent or two of such a step. The
+  /// owner drains the outbox now and then, in case a long step follows. 1: none.
+  std::size_t quiet_batch = 1;
 };
 
 /// What the worker needs of the outside during one life: how to reach servers and the coordinator's
@@ -129,6 +133,7 @@ private:
   void report(const running_step& step, attempt_ended end);
   bool may_wait() const;
   bool is_news(bool was_empty);
+  bool keeps_quiet() const;
 
   const environment& env_;
   const worker_lanes_options options_;
@@ -143,6 +148,7 @@ private:
   std::uint32_t next_lane_number_ = 0;
   std::shared_ptr<life> life_{};
   outbox out_{};
+  bool quiet_ = false;    ///< the actor has not heard of what is in the outbox
   bool held_ = false;     ///< the actor waits for more in the outbox
   bool building_ = false; ///< a lane makes a resource
   bool stopped_ = false;

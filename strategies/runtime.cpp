@@ -226,7 +226,8 @@ void runtime::impl::start_embedded_members() {
                  {.member = member_settings(task, local),
                   .lanes = {.task = task,
                             .lanes = options_.lanes_per_worker,
-                            .effect_once = options_.effect_once},
+                            .effect_once = options_.effect_once,
+                            .quiet_batch = 16},
                   .routes = [this](auto, const std::string&) { return embedded_routes(); },
                   .lanes_out = local.lanes});
   }
