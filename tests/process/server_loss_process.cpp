@@ -111,3 +111,16 @@ TEST_CASE(
   CHECK(g.count() == 3);
   std::system(("rm -rf " + directory).c_str());
 }
+
+TEST_CASE("a save without one of the servers is refused by name, and the work goes on") {
+  auto directory = "/tmp/troupe-test-save-" + std::to_string(getpid());
+  fixture f{1, 2};
+  f.cluster.server(1).signal(SIGKILL);
+  f.cluster.server(1).wait();
+  REQUIRE(eventually([&] { return f.coordinator.statistics().servers.size() == 1; }));
+  CHECK_THROWS_AS(f.coordinator.save(directory, {.deadline = std::chrono::seconds{30}}), tr::error);
+  f.coordinator.schedule(count_step, f.counter); // on the server that lives
+  f.coordinator.join(std::chrono::seconds{30});
+  CHECK(f.count() == 1);
+  std::system(("rm -rf " + directory).c_str());
+}
