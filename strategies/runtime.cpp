@@ -2,7 +2,9 @@
 
 #include <csignal>
 #include <cstdio>
+#include <mutex>
 #include <numeric>
+#include <vector>
 
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
@@ -37,7 +39,7 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
     start();
   } catch (...) { // what was started must end, or the system would wait for it for ever
     shutdown(std::chrono::seconds{2});
-    membership_ = nullptr;
+    let_go();
     throw;
   }
 }
@@ -55,13 +57,35 @@ void runtime::impl::start() {
   }
 }
 
+namespace {
+
+/// Keeps what lanes that were given up, or actors, may still use for as long as the process lives:
+/// a hung step may come back, and then asks for the time on its way out. Never destroyed, so
+/// reachable to the end.
+void keep_for_ever(std::shared_ptr<const void> what) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<const void>>;
+  std::lock_guard lock{mutex};
+  kept.push_back(std::move(what));
+}
+
+} // namespace
+
 runtime::impl::~impl() {
   shutdown(std::chrono::seconds{10});
+  let_go();
+}
+
+/// Waits for the actors, since a host's system goes on without us and nothing else does.
+void runtime::impl::let_go() {
   membership_ = nullptr;
-  if (lanes_abandoned_) { // a hung step may come back, and then asks for the time on its way out
-    (void)env_.release();
-    (void)transport_.release();
-    (void)ports_.release();
+  auto deadline = after(env_->clock.now(), std::chrono::seconds{2});
+  for (auto& gone : actors_gone_)
+    lanes_abandoned_ |= !gone->poll_until(deadline, "shutdown");
+  if (lanes_abandoned_) {
+    keep_for_ever(std::move(ports_));
+    keep_for_ever(std::move(transport_));
+    keep_for_ever(std::move(env_));
   }
 }
 
@@ -160,11 +184,19 @@ std::vector<std::uint32_t> first_tasks(std::uint32_t n) {
 
 } // namespace
 
+template <class Actor>
+void runtime::impl::follow_end(const Actor& actor) {
+  auto gone = std::make_shared<promise_slot<bool>>(*env_);
+  actor->attach_functor([gone] { gone->set(true); }); // called once its state has gone
+  actors_gone_.push_back(std::move(gone));
+}
+
 void runtime::impl::start_coordinator() {
   auto settings = membership_settings();
   auto published = settings.published;
   auto host = settings.listen_host;
   membership_ = spawn_membership(*system_, *env_, std::move(settings));
+  follow_end(membership_);
   if (published) {
     auto port = published->wait(after(env_->clock.now(), std::chrono::seconds{10}), "listen")
                   .value_or_throw();
@@ -178,6 +210,7 @@ void runtime::impl::start_coordinator() {
     coordinator.data_address = data_->address();
   }
   auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
+  follow_end(actor);
   cluster_ = std::make_shared<cluster>(
     *env_, shared_, std::move(actor),
     options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks,
@@ -214,22 +247,24 @@ void runtime::impl::start_embedded_members() {
   for (std::uint32_t i = 0; i < options_.servers; ++i) {
     stores_.push_back(std::make_shared<shard_store>(options_.trace));
     auto& local = members_.emplace_back();
-    spawn_parameter_server(*system_, *env_,
-                           {.member = member_settings({.job = job_kind::ps, .index = i}, local),
-                            .store = stores_.back()});
+    follow_end(
+      spawn_parameter_server(*system_, *env_,
+                             {.member = member_settings({.job = job_kind::ps, .index = i}, local),
+                              .store = stores_.back()}));
   }
   for (std::uint32_t i = 0; i < options_.workers; ++i) {
     auto& local = members_.emplace_back();
     local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
     task_id task{.job = job_kind::worker, .index = i};
-    spawn_worker(*system_, *env_,
-                 {.member = member_settings(task, local),
-                  .lanes = {.task = task,
-                            .lanes = options_.lanes_per_worker,
-                            .effect_once = options_.effect_once,
-                            .quiet_batch = 16},
-                  .routes = [this](auto, const std::string&) { return embedded_routes(); },
-                  .lanes_out = local.lanes});
+    follow_end(
+      spawn_worker(*system_, *env_,
+                   {.member = member_settings(task, local),
+                    .lanes = {.task = task,
+                              .lanes = options_.lanes_per_worker,
+                              .effect_once = options_.effect_once,
+                              .quiet_batch = 16},
+                    .routes = [this](auto, const std::string&) { return embedded_routes(); },
+                    .lanes_out = local.lanes}));
   }
 }
 
@@ -291,6 +326,7 @@ void runtime::impl::start_server() {
      .store = store,
      .on_incarnation = [this](const incarnation& inc) { data_->become(inc); },
      .on_fence = [this](const task_id& t, std::uint32_t counter) { data_->fence(t, counter); }});
+  follow_end(actor);
   local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 
@@ -310,6 +346,7 @@ void runtime::impl::start_worker() {
                                },
                              .own_process = true,
                              .lanes_out = local.lanes});
+  follow_end(actor);
   local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 

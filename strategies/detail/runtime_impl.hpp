@@ -49,6 +49,9 @@ private:
   void check_address(const std::string& text, const char* field) const;
   bool over_processes() const { return options_.task.has_value(); }
   void make_system(caf::actor_system* host);
+  void let_go();
+  template <class Actor>
+  void follow_end(const Actor& actor);
   void start();
   void start_coordinator();
   void start_embedded_members();
@@ -81,7 +84,8 @@ private:
   std::shared_ptr<cluster> cluster_{};
   std::string address_{};
   bool ended_ = false;
-  bool lanes_abandoned_ = false;
+  bool lanes_abandoned_ = false; ///< or an actor that didn't end in time
+  std::vector<std::shared_ptr<promise_slot<bool>>> actors_gone_{};
 };
 
 } // namespace troupe
