@@ -241,6 +241,20 @@ TEST_CASE("PS-B14 a closure that hangs on every try fails as poisoned, naming it
   CHECK(c.coordinator.schedule(plus_one, 1).fetch() == 2);
 }
 
+TEST_CASE("PS-W8 a worker whose lanes have all hung leaves; the others go on") {
+  small_cluster c{{.workers = 2}};
+  opened_at_end guard{door};
+  for (int i = 0; i < 5; ++i) { // the lane, and four in its place
+    const closure_options only_there{.worker = 0, .deadline = 10ms, .retries = 1};
+    auto value = c.coordinator.schedule(only_there, stand, i);
+    CHECK(failure_of([&] { value.fetch(); }).code == errc::poisoned);
+    CHECK(failure_of([&] { c.coordinator.join(patience); }).code == errc::poisoned);
+  }
+  CHECK(comes_true([&] { return c.coordinator.workers().size() == 1; }));
+  CHECK(c.coordinator.workers()[0].worker == 1);
+  CHECK(c.coordinator.schedule(plus_one, 1).try_fetch(patience).value() == 2);
+}
+
 TEST_CASE("PS-C1 join with nothing scheduled returns, again and again") {
   small_cluster c;
   c.coordinator.join();
