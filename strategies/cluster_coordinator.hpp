@@ -132,7 +132,8 @@ public:
   }
   template <class... Ts>
   auto fetch(const std::tuple<Ts...>& xs) {
-    return std::apply([this](const auto&... ys) { return std::make_tuple(fetch(ys)...); }, xs);
+    return std::apply([this](const auto&... ys) { return std::make_tuple(this->fetch(ys)...); },
+                      xs);
   }
   template <class A, class B>
   auto fetch(const std::pair<A, B>& x) {

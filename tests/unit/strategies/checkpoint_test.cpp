@@ -71,7 +71,9 @@ TEST_CASE("PS-Y1, PS-Y6 values, slots and step counts go into any number of shar
     train(c, v, 1, 50);
     after_six = v.read();
   }
-  for (auto [shards, servers] : {std::pair{2, 2}, {3, 2}, {1, 1}, {7, 3}, {2, 3}}) {
+  for (auto [shard_count, server_count] : {std::pair{2, 2}, {3, 2}, {1, 1}, {7, 3}, {2, 3}}) {
+    const auto shards = shard_count; // what a lambda may name
+    const auto servers = server_count;
     CAPTURE(shards);
     CAPTURE(servers);
     auto c = cut(shards, static_cast<std::uint32_t>(servers));
