@@ -30,7 +30,7 @@ inline caf::behavior sink(caf::event_based_actor*) {
 class host {
 public:
   host(const char* policy, bool network) {
-    config_.set("scheduler.policy", caf::atom_from_string(policy));
+    config_.set("scheduler.policy", caf::atom_from_string(std::string{policy}));
     config_.set("scheduler.max-threads", std::size_t{2});
     if (network)
       config_.load<caf::io::middleman>();

@@ -24,7 +24,7 @@ SOURCES = LIBRARY + ("tools", "examples", "bench")
 def command(root):
     clang = shutil.which("clang++-14") or shutil.which("clang++") or sys.exit("clang++ is missing")
     eigen = subprocess.run(["pkg-config", "--cflags-only-I", "eigen3"], check=True, capture_output=True, text=True)
-    flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    flags = ["-std=c++20", "-DTROUPE_VERSION=\"0\"", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     flags += [f"-I{root}/build/include", f"-I{root}/bench", f"-I{root}/tools/detail"]
     for path in eigen.stdout.split():
         flags += ["-isystem", path.removeprefix("-I")]
