@@ -106,10 +106,14 @@ TEST_CASE("PS-B3, PS-T-C9 a remote value is an argument: the step runs once the 
 
 TEST_CASE("PS-B3 a failed remote value fails what takes it, showing the innermost error") {
   small_cluster c;
-  auto bad =
-    c.coordinator.schedule([](worker_context&) -> int { throw std::runtime_error{"no luck"}; });
+  opened_at_end guard{door};
+  auto bad = c.coordinator.schedule([](worker_context&) -> int {
+    door.pass(); // until all are scheduled: the next schedule would raise its error
+    throw std::runtime_error{"no luck"};
+  });
   auto taker = c.coordinator.schedule(plus_one, bad);
   auto taker_of_taker = c.coordinator.schedule(plus_one, taker);
+  door.open();
   CHECK(failure_of([&] { taker.fetch(); }).code == errc::input_failed);
   auto why = failure_of([&] { taker_of_taker.fetch(); });
   CHECK(why.code == errc::input_failed);
