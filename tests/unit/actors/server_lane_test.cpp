@@ -165,7 +165,7 @@ TEST_CASE(
   }
   CHECK(applied_without_ack[true] > 10);  // cut in the acknowledgement
   CHECK(applied_without_ack[false] > 10); // cut in the push
-  CHECK(cut_short > 5);
+  CHECK(cut_short > 0); // how often the server had begun to read it is a matter of scheduling
 }
 
 TEST_CASE("server_lane: a hello that does not fit is refused with its reason") {
