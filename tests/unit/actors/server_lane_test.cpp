@@ -137,7 +137,12 @@ TEST_CASE(
       client.begin(closure(7), attempt_1, worker());
       acked = client.mutate(ops) && client.finish(x.w.in(seconds{20}));
     }
-    x.lanes.clear(); // the server has seen all that came
+    auto& server = *x.lanes[0];
+    for (auto until = x.w.in(seconds{20});
+         server->channel_count() > 0 && x.w.env().clock.now() < until;)
+      x.w.env().lanes.yield();
+    CHECK(server->channel_count() == 0); // the server has read all that came, and seen the end
+    x.lanes.clear();
     auto a = x.vars.stores[0]->find(id, shard_index{0})->state();
     auto b = x.vars.stores[0]->find(id, shard_index{1})->state();
     CHECK(a.version == b.version); // both pieces were in one frame
