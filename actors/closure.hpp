@@ -22,8 +22,8 @@ struct closure_options {
   std::optional<std::uint32_t> worker{};
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};
-  /// Attempts that may be lost to dead workers before it fails as `poisoned`; 0: the coordinator's
-  /// `max_strikes`.
+  /// It fails as `poisoned` when that many workers have died while running it, so 1 means never
+  /// again; 0: the coordinator's `max_strikes`.
   std::uint32_t retries = 0;
 };
 

@@ -63,7 +63,7 @@ public:
   virtual ~data_transport() = default;
   /// `address`: "host:port", port 0 lets the system choose. `address_in_use` names it.
   virtual result<std::unique_ptr<channel_listener>> listen(const std::string& address) = 0;
-  /// Waits on the calling lane. `connect_failed` names the address.
+  /// Waits on the calling lane. `connect_failed`: refused; `deadline`; `unavailable`: no way there.
   virtual result<std::unique_ptr<channel>> connect(const std::string& address,
                                                    time_point deadline) = 0;
   virtual std::unique_ptr<channel_poller> make_poller() = 0;

@@ -67,8 +67,8 @@ struct runtime_options {
 
 /// Makes a host's configuration fit for Troupe, before its actor system is built: message types and
 /// scheduler settings, with `network` also CAF's network layer and a random node id. Without it a
-/// host's system works within one process only if it has registered nothing that clashes; `runtime`
-/// says what is missing.
+/// host's system works within one process only; over processes `runtime` refuses a system without
+/// the network layer, but cannot see whether the message types are registered.
 void configure(caf::actor_system_config& config, bool network = false);
 
 /// One process of a cluster, or a whole cluster in one process. Owns the actors and lanes that it
