@@ -115,7 +115,9 @@ std::shared_ptr<const variable_spec> cluster::spec_of(variable_id id) const {
 // --- remote values
 // ----------------------------------------------------------------------------------------------
 
-const payload& remote_handle::wait(time_point deadline) const {
+const payload& remote_handle::wait() const { return *wait_until(never); }
+
+const payload* remote_handle::wait_until(time_point deadline) const {
   if (!state_)
     throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
   auto& shared = cluster_->shared();
@@ -128,14 +130,13 @@ const payload& remote_handle::wait(time_point deadline) const {
       break;
     auto now = cluster_->env().clock.now();
     if (now >= deadline)
-      throw_failure(errc::deadline,
-                    "fetch: closure " + std::to_string(state_->id.seq) + " has not ended in time");
+      return nullptr; // no error: it may end right now, and then the caller would see both
     if (now >= shared.queue->no_worker_deadline())
       throw_failure(shared.queue->no_worker_failure());
   }
   if (state_->status.load() != remote_status::ready)
     throw_failure(state_->why);
-  return state_->value;
+  return &state_->value;
 }
 
 bool remote_handle::ended() const {

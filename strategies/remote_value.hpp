@@ -22,9 +22,11 @@ public:
   remote_handle() = default;
   remote_handle(std::shared_ptr<remote_state> state, std::shared_ptr<cluster> cluster)
     : state_{std::move(state)}, cluster_{std::move(cluster)} {}
-  /// The value's bytes once they are there. Throws the closure's own error, `cancelled`, `aborted`
-  /// or `deadline`.
-  const payload& wait(time_point deadline) const;
+  /// The value's bytes once they are there. Throws the closure's own error, `cancelled` or
+  /// `aborted`.
+  const payload& wait() const;
+  /// The same; null when `deadline` passes first.
+  const payload* wait_until(time_point deadline) const;
   /// Whether the closure has ended, in whatever way.
   bool ended() const;
   const std::shared_ptr<remote_state>& state() const { return state_; }
@@ -46,17 +48,11 @@ public:
   explicit remote_value(remote_handle handle) : handle_{std::move(handle)} {}
 
   /// Waits for the value. May be called again, also after the worker has died (row PS-D4).
-  T fetch() const { return decode(handle_.wait(never)); }
+  T fetch() const { return decode(handle_.wait()); }
   /// Nothing when `timeout` passes first.
   std::optional<T> try_fetch(duration timeout) const {
-    auto deadline = handle_.deadline_in(timeout);
-    try {
-      return decode(handle_.wait(deadline));
-    } catch (const error& e) {
-      if (e.code() == errc::deadline && !handle_.ended())
-        return {};
-      throw;
-    }
+    const auto* got = handle_.wait_until(handle_.deadline_in(timeout));
+    return got ? std::optional<T>{decode(*got)} : std::nullopt;
   }
   bool ready() const { return handle_.ended(); }
   const remote_handle& handle() const { return handle_; }
@@ -77,18 +73,10 @@ class remote_value<void> {
 public:
   remote_value() = default;
   explicit remote_value(remote_handle handle) : handle_{std::move(handle)} {}
-  void fetch() const { handle_.wait(never); }
+  void fetch() const { handle_.wait(); }
   /// False when `timeout` passes first.
   bool try_fetch(duration timeout) const {
-    auto deadline = handle_.deadline_in(timeout);
-    try {
-      handle_.wait(deadline);
-      return true;
-    } catch (const error& e) {
-      if (e.code() == errc::deadline && !handle_.ended())
-        return false;
-      throw;
-    }
+    return handle_.wait_until(handle_.deadline_in(timeout)) != nullptr;
   }
   bool ready() const { return handle_.ended(); }
   const remote_handle& handle() const { return handle_; }
