@@ -2,8 +2,17 @@
 
 namespace troupe {
 
+void blob_table::take_results_if(std::function<bool(const closure_id&)> is_open) {
+  std::lock_guard lock{mutex_};
+  is_open_ = std::move(is_open);
+}
+
 result<void> blob_table::put(const blob_key& key, std::string bytes) {
   std::lock_guard lock{mutex_};
+  if (key.role == blob_role::result && is_open_ && !is_open_(key.closure))
+    return make_failure(errc::cancelled, "result of closure " + std::to_string(key.closure.seq)
+                                           + " attempt " + std::to_string(value_of(key.attempt))
+                                           + ": the closure has ended");
   auto at = blobs_.find(key);
   std::uint64_t before = at == blobs_.end() ? 0 : at->second->size();
   if (bytes_ - before + bytes.size() > bytes_max_)
@@ -13,6 +22,7 @@ result<void> blob_table::put(const blob_key& key, std::string bytes) {
                                            + std::to_string(bytes_max_));
   bytes_ = bytes_ - before + bytes.size();
   blobs_[key] = std::make_shared<const std::string>(std::move(bytes));
+  count_ = blobs_.size();
   return {};
 }
 
@@ -27,6 +37,7 @@ void blob_table::drop(const blob_key& key) {
   if (auto at = blobs_.find(key); at != blobs_.end()) {
     bytes_ -= at->second->size();
     blobs_.erase(at);
+    count_ = blobs_.size();
   }
 }
 
@@ -38,6 +49,7 @@ void blob_table::drop(const closure_id& closure) {
     bytes_ -= at->second->size();
     at = blobs_.erase(at);
   }
+  count_ = blobs_.size();
 }
 
 std::uint64_t blob_table::size_bytes() const {

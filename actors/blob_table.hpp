@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,8 +28,12 @@ struct blob_key {
 class blob_table {
 public:
   explicit blob_table(std::uint64_t bytes_max = std::uint64_t{4} << 30) : bytes_max_{bytes_max} {}
+  /// Results are taken only of closures for which it holds; not set: of all. A worker that is slow
+  /// to hear of its fence may send one for a closure that ended elsewhere, and nobody would drop
+  /// it.
+  void take_results_if(std::function<bool(const closure_id&)> is_open);
   /// Replaces one of the same key. `too_large` names the sizes when the table would be over its
-  /// bound.
+  /// bound; `cancelled`: a result that nobody waits for.
   result<void> put(const blob_key& key, std::string bytes);
   /// Shares the bytes: they stay valid after `drop`.
   std::shared_ptr<const std::string> get(const blob_key& key) const;
@@ -35,11 +41,15 @@ public:
   /// All blobs of a closure.
   void drop(const closure_id& closure);
   std::uint64_t size_bytes() const;
+  /// Without the lock: a closure's end looks here before it asks to drop.
+  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
 private:
   mutable std::mutex mutex_;
   std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
+  std::atomic<std::size_t> count_{0}; ///< of blobs_
+  std::function<bool(const closure_id&)> is_open_{};
   std::map<blob_key, std::shared_ptr<const std::string>> blobs_{};
 };
 

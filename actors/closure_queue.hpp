@@ -197,6 +197,7 @@ public:
   void set_live_workers(std::size_t n);
 
   bool in_flight(const closure& c) const;
+  bool in_flight(const closure_id& id) const;
   /// The highest priority that `worker` could take from now.
   std::optional<int> top_priority(std::uint32_t worker) const;
   std::uint64_t cancel_generation() const;

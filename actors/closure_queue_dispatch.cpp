@@ -338,6 +338,12 @@ bool closure_queue::in_flight(const closure& c) const {
   return static_cast<const queued_closure&>(c).place == closure_place::in_flight;
 }
 
+bool closure_queue::in_flight(const closure_id& id) const {
+  std::lock_guard lock{mutex_};
+  return std::any_of(flying_.begin(), flying_.end(),
+                     [&](const queued_closure_ptr& c) { return c->id == id; });
+}
+
 std::optional<int> closure_queue::top_priority(std::uint32_t worker) const {
   std::lock_guard lock{mutex_};
   return lanes_.top_priority(worker);

@@ -175,6 +175,8 @@ void coordinator_state::check_started() {
           return entry ? entry->name : std::string{"?"};
         }});
   shared_->queue->set_live_workers(core_.live());
+  shared_->blobs->take_results_if(
+    [queue = shared_->queue.get()](const closure_id& id) { return queue->in_flight(id); });
   shared_->started->set(term_);
 }
 
@@ -222,7 +224,7 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
 /// servers, and may still have operations in their buffers.
 void coordinator_state::lost_flight(const flight& what, bool blamed, const task_id& lost) {
   auto& c = what.what;
-  shared_->blobs->drop(c->id);
+  forget_blobs(*c);
   if (cancelling_ || queue()->levels().has_error) { // the queue would cancel it at once
     confirm_later({.what = c,
                    .status = remote_status::cancelled,
@@ -278,12 +280,15 @@ void coordinator_state::on_lanes(lanes_seen& msg) {
 /// A lane that has not entered Troupe for max(30 s, 20 x the function's median).
 bool coordinator_state::is_stuck(std::uint32_t index) const {
   constexpr std::uint64_t stuck_ms_min = 30'000;
-  for (const auto& lane : links_.at(index).lanes)
+  for (const auto& lane : links_.at(index).lanes) {
+    if (lane.closure.seq == 0 && lane.silent_ms >= stuck_ms_min) // a resource is being built
+      return true;
     for (const auto& f : core_.workers().at(index).flights)
       if (f.what->id == lane.closure
           && lane.silent_ms
                >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
         return true;
+  }
   return false;
 }
 

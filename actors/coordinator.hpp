@@ -44,6 +44,7 @@ struct coordinator_options {
 struct coordinator_shared {
   explicit coordinator_shared(const environment& e)
     : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
+  ~coordinator_shared() { blobs->take_results_if({}); } // a lane that still has them asks nobody
   const environment& env;
   completion_board board;
   /// Set once a term is granted by all servers and a worker is there; the queue exists from then
@@ -177,6 +178,7 @@ private:
                     std::vector<closure_end>& ends);
   std::optional<payload> result_of(attempt_ended& end, failure& why);
   void lost_flight(const flight& what, bool blamed, const task_id& lost);
+  void forget_blobs(const closure& c);
   void confirm_later(unconfirmed end);
   void send_settle_list();
   void confirm_settled();

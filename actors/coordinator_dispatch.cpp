@@ -139,6 +139,8 @@ void coordinator_state::on_report(worker_report& msg) {
     end_attempt(index, end, ends);
   }
   queue()->mark_ended(ends);
+  for (auto& end : ends) // now, since none of theirs is taken any more
+    forget_blobs(*end.which);
   shared_->board.publish();
   for (auto& made : msg.resources)
     if (made.why.code != errc::none) {
@@ -183,7 +185,6 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
         return fail_attempt(index, *flew, std::move(why), true, ends);
       }
       times_.add(c->function, end.run_ns);
-      shared_->blobs->drop(c->id);
       ends.push_back(
         {.which = c, .status = remote_status::ready, .value = std::move(*value), .why = {}});
       return;
@@ -191,7 +192,7 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
     case attempt_outcome::failed:
       return fail_attempt(index, *flew, std::move(end.why), end.acknowledged, ends);
     case attempt_outcome::recalled:
-      shared_->blobs->drop(c->id); // put again when it is sent again
+      forget_blobs(*c); // put again when it is sent again
       return queue()->put_back(c, put_back_reason::recalled);
     case attempt_outcome::given_up:
       mark(env_, "coordinator.hung_step_given_up");
@@ -243,7 +244,6 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
     case verdict::fatal: {
-      shared_->blobs->drop(flew.what->id);
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
       if (acknowledged)
         ends.push_back({.which = flew.what, .status = status, .value = {}, .why = std::move(why)});
@@ -269,6 +269,11 @@ void coordinator_state::on_cancel(const cancel_requested& msg) {
     tell(self_, links_.at(index).handle, std::move(msg));
   }
   check_quiet();
+}
+
+void coordinator_state::forget_blobs(const closure& c) {
+  if (!shared_->blobs->empty())
+    shared_->blobs->drop(c.id);
 }
 
 // --- settling
@@ -325,6 +330,7 @@ void coordinator_state::confirm_settled() {
     } else {
       queue()->mark_failed(u.what, u.why);
     }
+    forget_blobs(*u.what);
   }
   shared_->board.publish();
   check_quiet();

@@ -68,3 +68,21 @@ TEST_CASE("a table at its bound refuses, naming closure and sizes, and keeps wha
   CHECK(table.put(argument(1), "1234567890")); // a larger one in its own place fits
   CHECK(table.size_bytes() == 10);
 }
+
+TEST_CASE("a result of a closure that has ended is refused, so that nobody has to drop it") {
+  blob_table table;
+  std::uint64_t open = 1;
+  table.take_results_if([&](const closure_id& id) { return id.seq == open; });
+  CHECK(table.empty());
+  CHECK(table.put(result_of(1, 1), "wanted"));
+  CHECK_FALSE(table.empty());
+  auto late = table.put(result_of(2, 1), "late");
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == errc::cancelled);
+  CHECK(late.error().text == "result of closure 2 attempt 1: the closure has ended");
+  CHECK(table.put(argument(2), "arguments come before a closure is in flight"));
+  table.drop(closure_id{term_no{1}, 1});
+  table.drop(closure_id{term_no{1}, 2});
+  CHECK(table.empty());
+  CHECK(table.size_bytes() == 0);
+}
