@@ -5,8 +5,8 @@
 namespace troupe {
 
 namespace {
-constexpr std::uint64_t ahead_ns = 1'000'000;
-constexpr std::size_t credits_max = 64;
+constexpr std::uint64_t ahead_ns = 4'000'000;
+constexpr std::size_t credits_max = 256;
 } // namespace
 
 void function_times::add(function_index function, std::uint64_t run_ns) {

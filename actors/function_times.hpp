@@ -28,8 +28,8 @@ private:
   std::map<function_index, record> records_{};
 };
 
-/// Closures to send ahead of the running one: about 1 ms of work, from 1 to 64 (`docs/protocol.md`,
-/// dispatch).
+/// Closures to send ahead of the running one: about 4 ms of work, from 1 to 256
+/// (`docs/decisions/005`).
 std::size_t prefetch_credits(std::uint64_t median_ns);
 
 } // namespace troupe

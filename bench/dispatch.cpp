@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint32_t workers = 2;
 constexpr std::size_t requests_in_flight = 16;          // of bare CAF, at each worker
-constexpr std::size_t process_requests_in_flight = 130; // as many as two workers take of ours
+constexpr std::size_t process_requests_in_flight = 514; // as many as two workers take of ours
 
 int nothing(tr::worker_context&) { return 1; }
 TROUPE_FUNCTION(nothing);

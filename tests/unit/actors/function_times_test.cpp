@@ -29,12 +29,13 @@ TEST_CASE("one slow run does not move the median; the last 32 runs do") {
   CHECK(times.median_ns(fn) == 500);
 }
 
-TEST_CASE("credits ahead are a millisecond of work, from 1 to 64") {
+TEST_CASE("credits ahead are four milliseconds of work, from 1 to 256") {
   CHECK(prefetch_credits(0) == 1); // never seen
-  CHECK(prefetch_credits(1) == 64);
-  CHECK(prefetch_credits(15'625) == 64);
-  CHECK(prefetch_credits(20'000) == 50);
-  CHECK(prefetch_credits(500'000) == 2);
-  CHECK(prefetch_credits(1'000'000) == 1);
+  CHECK(prefetch_credits(1) == 256);
+  CHECK(prefetch_credits(15'625) == 256);
+  CHECK(prefetch_credits(20'000) == 200);
+  CHECK(prefetch_credits(500'000) == 8);
+  CHECK(prefetch_credits(3'000'000) == 1);
+  CHECK(prefetch_credits(4'000'000) == 1);
   CHECK(prefetch_credits(60'000'000'000) == 1);
 }
