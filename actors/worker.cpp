@@ -87,6 +87,27 @@ void worker_state::on_admit(admit_worker& msg) {
   lanes_->make_resources(std::move(msg.resources));
 }
 
+namespace {
+
+/// Looks up from time to time, so that a step which is cancelled or given up doesn't wait on.
+result<variable_spec> await_variable(const environment& env, promise_slot<variable_spec>& reply,
+                                     const std::string& name,
+                                     const std::function<bool()>& interrupted) {
+  constexpr std::chrono::milliseconds look_up{20};
+  const auto what = "create variable '" + name + "'";
+  const auto deadline = after(env.clock.now(), std::chrono::milliseconds{2 * create_ms_max});
+  for (;;) {
+    auto now = env.clock.now();
+    auto made = reply.poll_until(std::min(deadline, after(now, look_up)), what);
+    if (made || made.error().code != errc::deadline || now >= deadline)
+      return made;
+    if (interrupted())
+      return make_failure(errc::cancelled, what + ": the step was interrupted");
+  }
+}
+
+} // namespace
+
 worker_routes worker_state::routes_for(const std::string& data_address) {
   auto current = std::make_shared<const std::function<view()>>([seen = seen_] {
     std::lock_guard lock{seen->mutex};
@@ -94,13 +115,14 @@ worker_routes worker_state::routes_for(const std::string& data_address) {
   });
   auto out = options_.routes(current, data_address);
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
-  out.get_or_create = [weak, env = env_](const variable_spec& wanted) -> result<variable_spec> {
+  out.get_or_create = [weak, env = env_](
+                        const variable_spec& wanted,
+                        const std::function<bool()>& interrupted) -> result<variable_spec> {
     auto reply = std::make_shared<promise_slot<variable_spec>>(env);
     if (auto strong = weak.lock())
       tell_from_outside(caf::actor_cast<worker_actor>(strong),
                         variable_wanted{.wanted = wanted, .reply = {reply}});
-    return reply->wait(after(env.clock.now(), std::chrono::milliseconds{2 * create_ms_max}),
-                       "create variable '" + wanted.name + "'");
+    return await_variable(env, *reply, wanted.name, interrupted);
   };
   return out;
 }
@@ -121,7 +143,8 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
         reply->set(std::move(answer.made));
     },
     [reply](const std::string& why) {
-      reply->set(make_failure(errc::deadline, "create variable: " + why));
+      reply->set(make_failure(errc::unavailable,
+                              "create variable: the coordinator does not answer: " + why));
     });
 }
 

@@ -178,14 +178,7 @@ bool worker_lanes::give_up_hung() {
     auto step = std::exchange(slot.step, nullptr);
     step->abandoned = true;
     step->interrupt();
-    if (!step->of->dead) {
-      mark(env_, "worker.hung_step_given_up");
-      out_.ended.push_back(
-        {.id = step->closure,
-         .attempt = step->attempt,
-         .outcome = attempt_outcome::given_up,
-         .why = step->of->failure_here(errc::deadline, "the step hung past its limit")});
-    }
+    report_given_up(*step);
     *slot.gone = true;
     slot.thread->abandon();
     abandoned_.push_back(std::move(slot.thread));
@@ -201,6 +194,31 @@ bool worker_lanes::give_up_hung() {
   if (any)
     progress_();
   return any;
+}
+
+/// With the lock held.
+void worker_lanes::report_given_up(const running_step& step) {
+  if (step.builds) {
+    building_ = false;
+    work_->notify_all();
+  }
+  if (step.of->dead)
+    return;
+  mark(env_, "worker.hung_step_given_up");
+  if (!step.builds) {
+    out_.ended.push_back(
+      {.id = step.closure,
+       .attempt = step.attempt,
+       .outcome = attempt_outcome::given_up,
+       .why = step.of->failure_here(errc::deadline, "the step hung past its limit")});
+    return;
+  }
+  auto why = step.of->failure_here(
+    errc::deadline,
+    "the function of resource " + std::to_string(value_of(*step.builds)) + " hung past its limit");
+  std::lock_guard inner{step.of->mutex};
+  step.of->resources[*step.builds] = {.made = {}, .why = why};
+  out_.resources.push_back({.id = *step.builds, .why = std::move(why)});
 }
 
 bool worker_lanes::exhausted() const {
@@ -318,9 +336,10 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
       of = what.of;
       client = make_client(of, number, step);
     }
-    step = std::make_shared<running_step>(env_, what, client.get());
+    step = std::make_shared<running_step>(
+      env_, what, client.get(), what.is_resource ? options_.build_ms_max : what.order.deadline_ms);
     if (auto* slot = slot_of(number))
-      slot->step = what.is_resource ? nullptr : step;
+      slot->step = step;
     building_ = what.is_resource;
     lock.unlock();
     if (what.is_resource)
@@ -328,7 +347,7 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
     else
       report(*step, run_step(what, *client, *step));
     lock.lock();
-    if (what.is_resource) {
+    if (what.is_resource && !step->abandoned) {
       building_ = false;
       work_->notify_all();
     }
@@ -462,11 +481,13 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
     });
   if (why && why->where.inc.counter == 0)
     why->where = what.of->self;
+  std::unique_lock lock{mutex_};
+  if (step.abandoned) // its failure stands there already
+    return;
   {
-    std::lock_guard lock{what.of->mutex};
+    std::lock_guard inner{what.of->mutex};
     what.of->resources[what.make.id] = {.made = std::move(made), .why = why.value_or(failure{})};
   }
-  std::unique_lock lock{mutex_};
   if (what.of->dead)
     return;
   bool was_empty = out_.ended.empty() && out_.resources.empty();

@@ -35,6 +35,8 @@ struct worker_lanes_options {
   /// wait for it: waking the actor costs the lane as much as a percent or two of such a step. The
   /// owner drains the outbox now and then, in case a long step follows. 1: none.
   std::size_t quiet_batch = 1;
+  /// A resource's function that runs for longer is given up as a hung step is.
+  std::uint64_t build_ms_max = 600'000;
 };
 
 /// What the worker needs of the outside during one life: how to reach servers and the coordinator's
@@ -44,8 +46,11 @@ struct worker_routes {
   std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self,
                                                      term_no term)>
     connect{};
-  /// Asks the coordinator for a variable by name.
-  std::function<result<variable_spec>(const variable_spec& wanted)> get_or_create{};
+  /// Asks the coordinator for a variable by name. Waits; ends early with `cancelled` once
+  /// `interrupted` holds.
+  std::function<result<variable_spec>(const variable_spec& wanted,
+                                      const std::function<bool()>& interrupted)>
+    get_or_create{};
   /// Reads an argument blob; null within one process.
   std::function<result<std::string>(const blob_key& key, std::uint64_t size_bytes)> get_blob{};
   /// Stores a result blob; null within one process.
@@ -131,6 +136,7 @@ private:
   result<payload> arguments_of(const job& what);
   void build_resource(const job& what, parameter_client& client, running_step& step);
   void report(const running_step& step, attempt_ended end);
+  void report_given_up(const running_step& step);
   bool may_wait() const;
   bool is_news(bool was_empty);
   bool keeps_quiet() const;

@@ -100,7 +100,7 @@ struct hello_answer {
 
 /// What a lane is doing, told with every heartbeat.
 struct lane_status {
-  closure_id closure{}; ///< seq 0: idle
+  closure_id closure{}; ///< seq 0: idle, or building a resource when `running_ms` is not 0
   attempt_no attempt{};
   std::uint64_t silent_ms = 0;  ///< since the step last entered Troupe
   std::uint64_t running_ms = 0; ///< since the step began

@@ -45,15 +45,18 @@ struct worker_lanes::life {
 };
 
 struct worker_lanes::running_step {
-  running_step(const environment& env, const job& what, parameter_client* through)
+  running_step(const environment& env, const job& what, parameter_client* through,
+               std::uint64_t limit_ms)
     : of{what.of},
       closure{what.order.id},
       attempt{what.order.attempt},
       client{through},
       started{env.clock.now()},
       entered_ns{started.time_since_epoch().count()} {
-    if (what.order.deadline_ms > 0)
-      give_up_at = after(started, std::chrono::milliseconds{what.order.deadline_ms});
+    if (what.is_resource)
+      builds = what.make.id;
+    if (limit_ms > 0)
+      give_up_at = after(started, std::chrono::milliseconds{limit_ms});
   }
   time_point last_entry() const {
     return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
@@ -69,7 +72,8 @@ struct worker_lanes::running_step {
   const std::shared_ptr<life> of;
   const closure_id closure;
   const attempt_no attempt;
-  parameter_client* client; ///< under the owner's lock; null once the step ended
+  std::optional<resource_id> builds{}; ///< it is a resource's function, not a closure's
+  parameter_client* client;            ///< under the owner's lock; null once the step ended
   const time_point started;
   time_point give_up_at = never;        ///< under the owner's lock
   std::atomic<std::int64_t> entered_ns; ///< when the step last called Troupe
@@ -120,8 +124,8 @@ public:
   }
   std::shared_ptr<const variable_spec> get_or_create(const variable_spec& wanted) override {
     enter();
-    auto made =
-      std::make_shared<const variable_spec>(life_.routes.get_or_create(wanted).value_or_throw());
+    auto made = std::make_shared<const variable_spec>(own(life_.routes.get_or_create(
+      wanted, [this] { return step_.interrupted() || step_.abandoned; })));
     std::lock_guard lock{life_.mutex};
     life_.variables.try_emplace(made->id, made);
     return made;

@@ -102,6 +102,14 @@ const bool added = [] {
   add("lanes_test.make", {}, [](step_host&, const payload&) {
     return resource{std::make_shared<int>(44), &typeid(int)};
   });
+  add("lanes_test.make_for_ever", {}, [](step_host&, const payload&) {
+    the_door.stand();
+    return resource{std::make_shared<int>(45), &typeid(int)};
+  });
+  add("lanes_test.create", [](step_host& host, const payload&) {
+    host.get_or_create({.name = "wanted"});
+    return payload{};
+  });
   add("lanes_test.cannot_make", {},
       [](step_host&, const payload&) -> resource { throw std::runtime_error{"not today"}; });
   return true;
@@ -366,6 +374,72 @@ TEST_CASE("PS-W12 resources are built in the order ordered, before any closure t
   t.lanes->drop_resources({static_cast<resource_id>(4)});
   t.push({t.order("use", 5)});
   CHECK(t.ended(1)[0].why.code == errc::input_failed);
+}
+
+TEST_CASE(
+  "PS-E10 a resource whose function hangs is given up, named, and holds up neither what comes "
+  "after it nor the next life") {
+  lanes_under_test t{{.build_ms_max = 1}};
+  auto hangs = function_table::global().index_of("lanes_test.make_for_ever");
+  t.lanes->make_resources(
+    {{.id = static_cast<resource_id>(4), .function = hangs, .arguments = {}}});
+  t.push({t.order("use", 1), t.order("note", 2)});
+  REQUIRE(the_door.seen(1));
+  CHECK(t.given_up());
+  auto ends = t.ended(2);
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[0].why.code == errc::input_failed);
+  CHECK(ends[1].outcome == attempt_outcome::finished);
+  REQUIRE(t.made.size() == 1);
+  CHECK(t.made[0].why.code == errc::deadline);
+  CHECK(t.made[0].why.text == "the function of resource 4 hung past its limit");
+  the_door.let_go(); // what it makes now is nobody's
+  t.push({t.order("use", 3)});
+  CHECK(t.ended(1)[0].why.code == errc::input_failed);
+}
+
+TEST_CASE("a hung resource of an earlier life does not hold up the next one") {
+  lanes_under_test t{{.grace_ms = 1}};
+  auto hangs = function_table::global().index_of("lanes_test.make_for_ever");
+  t.lanes->make_resources(
+    {{.id = static_cast<resource_id>(4), .function = hangs, .arguments = {}}});
+  REQUIRE(the_door.seen(1));
+  t.live(2);
+  t.push({t.order("note", 1)});
+  CHECK(t.given_up());
+  CHECK(t.ended(1)[0].outcome == attempt_outcome::finished);
+  CHECK(t.made.empty());
+}
+
+TEST_CASE(
+  "PS-CLS4 a coordinator that cannot be asked for a variable is the way's fault, not the step's") {
+  lanes_under_test t;
+  worker_routes routes;
+  routes.get_or_create = [](const variable_spec&, const std::function<bool()>&) {
+    return result<variable_spec>{make_failure(errc::unavailable, "nobody answers")};
+  };
+  t.live(2, std::move(routes));
+  t.push({t.order("create", 1)});
+  auto end = t.ended(1)[0];
+  CHECK(end.outcome == attempt_outcome::failed);
+  CHECK(end.why.code == errc::unavailable);
+  CHECK(end.why.where.task == task_id{.job = job_kind::worker, .index = 0});
+}
+
+TEST_CASE("a step that waits for its variable hears of its cancellation") {
+  lanes_under_test t;
+  worker_routes routes;
+  routes.get_or_create = [](const variable_spec&, const std::function<bool()>& interrupted) {
+    the_door.stand();
+    return interrupted() ? result<variable_spec>{make_failure(errc::cancelled, "interrupted")}
+                         : result<variable_spec>{variable_spec{}};
+  };
+  t.live(2, std::move(routes));
+  t.push({t.order("create", 1)});
+  REQUIRE(the_door.seen(1));
+  t.lanes->cancel({{term_no{1}, 1}}, 60'000);
+  the_door.let_go();
+  CHECK(t.ended(1)[0].why.code == errc::cancelled);
 }
 
 TEST_CASE("lanes tell what they run and for how long") {
