@@ -115,6 +115,7 @@ void server_lane::accept_new() {
     sessions_.push_back(std::make_unique<session>(std::move(wire), options_.frame_bytes_max));
     sessions_.back()->until = after(env_.clock.now(), options_.hello_max);
     channel_count_.store(sessions_.size());
+    trace(env_, "server.channel_accepted", {{"peer", sessions_.back()->wire->peer()}});
   }
   if (std::exchange(listening_watched_, false))
     poller_->forget(*listener_);

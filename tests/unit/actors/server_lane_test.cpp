@@ -132,16 +132,24 @@ TEST_CASE(
     std::vector<mutation> ops{
       {id, mutation_kind::assign_add, tensor::vector<std::int64_t>({1, 2, 3, 4}), {}}};
     bool acked = false;
+    std::uint64_t dialled = 0;
     {
-      parameter_client client{x.w.env(), x.vars.catalogue(), x.remote()};
+      parameter_client client{x.w.env(), x.vars.catalogue(),
+                              [&, dial = x.remote()](std::uint32_t to) {
+                                ++dialled;
+                                return dial(to);
+                              }};
       client.begin(closure(7), attempt_1, worker());
       acked = client.mutate(ops) && client.finish(x.w.in(seconds{20}));
     }
     auto& server = *x.lanes[0];
-    for (auto until = x.w.in(seconds{20});
-         server->channel_count() > 0 && x.w.env().clock.now() < until;)
+    auto all_seen = [&] { // also of a channel that it had not accepted when the client went
+      return x.w.tracer.events("server.channel_accepted") == dialled
+             && server->channel_count() == 0;
+    };
+    for (auto until = x.w.in(seconds{20}); !all_seen() && x.w.env().clock.now() < until;)
       x.w.env().lanes.yield();
-    CHECK(server->channel_count() == 0); // the server has read all that came, and seen the end
+    CHECK(all_seen()); // the server has read all that came, and seen the end
     x.lanes.clear();
     auto a = x.vars.stores[0]->find(id, shard_index{0})->state();
     auto b = x.vars.stores[0]->find(id, shard_index{1})->state();
