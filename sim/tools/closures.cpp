@@ -62,6 +62,41 @@ report run_calm(world& w) {
 }
 const scenario_registration calm{"closures", "100 witnessed closures, no faults", run_calm};
 
+report run_faults(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 300); });
+  w.workers(3);
+  w.servers(2);
+  w.at(40ms).crash(worker{1});
+  w.at(400ms).restart(worker{1});
+  w.at(60ms).partition(chief, worker{0}, 1500ms);
+  w.at(100ms).pause(worker{2}, 300ms);
+  return w.run();
+}
+const scenario_registration faults{
+  "crash_and_partition", "300 witnessed closures, a crash, a partition, a pause", run_faults};
+
+report run_chief(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 200); });
+  w.workers(3);
+  w.servers(2);
+  w.at(40ms).crash(chief);
+  w.at(300ms).restart(chief);
+  return w.run();
+}
+const scenario_registration chief_crash{
+  "coordinator_restart", "200 witnessed closures, the coordinator crashes and starts again", run_chief};
+
+report run_server(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 200); });
+  w.workers(3);
+  w.servers(2);
+  w.at(40ms).crash(server{1});
+  w.at(300ms).restart(server{1});
+  return w.run();
+}
+const scenario_registration server_crash{
+  "server_restart", "200 witnessed closures, a server crashes: a clear error", run_server};
+
 } // namespace
 
 } // namespace troupe::sim
