@@ -2,6 +2,8 @@
 // server; in the end every cell of a finished closure must be 1.
 #include <troupe/troupe.hpp>
 
+#include <troupe/sim/draws.hpp>
+
 #include "scenario.hpp"
 
 namespace troupe::sim {
@@ -85,6 +87,41 @@ report run_chief(world& w) {
 }
 const scenario_registration chief_crash{
   "coordinator_restart", "200 witnessed closures, the coordinator crashes and starts again", run_chief};
+
+/// Faults that effect once survives: anything but servers and the coordinator going.
+void plan_storm(world& w, std::uint64_t n, duration length) {
+  draw_stream draws{w.seed(), "storm"};
+  for (std::uint64_t i = 0; i < n; ++i) {
+    duration at{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(length.count())))};
+    duration lasts = std::chrono::milliseconds{20 + draws.below(3000)};
+    auto who = worker{static_cast<std::uint32_t>(draws.below(3))};
+    node_name other = draws.below(3) == 0 ? chief : node_name{server{static_cast<std::uint32_t>(draws.below(2))}};
+    auto m = w.at(at);
+    switch (draws.below(9)) {
+      case 0:
+      case 1:
+        m.crash(who, static_cast<std::int64_t>(draws.below(8)));
+        w.at(at + lasts).restart(who);
+        break;
+      case 2: m.partition(who, other, lasts); break;
+      case 3: m.partition_one_way(who, other, lasts); break;
+      case 4: m.partition_one_way(other, who, lasts); break;
+      case 5: m.reset(who, other); break;
+      case 6: m.pause(who, lasts); break;
+      case 7: m.slow(who, 20, lasts); break;
+      default: m.delay(who, other, 5ms, lasts);
+    }
+  }
+}
+
+report run_storm(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 400); });
+  w.workers(3);
+  w.servers(2);
+  plan_storm(w, 12, 1500ms);
+  return w.run();
+}
+const scenario_registration storm{"worker_storm", "400 witnessed closures, worker faults", run_storm};
 
 report run_server(world& w) {
   w.coordinator([&w](process& p) { witness_program(w, p, 200); });
