@@ -72,7 +72,8 @@ public:
   void coordinator(program main);
   void workers(std::uint32_t n, program main = serve);
   void servers(std::uint32_t n, program main = serve);
-  /// One more machine on which nothing runs until it is restarted.
+  /// One more machine. Its process runs from the start; `spare`: only once it is restarted.
+  void node(node_name name, program main);
   void spare(node_name name, program main = serve);
   void watch(observer& who); ///< outlives the run
 
