@@ -31,6 +31,8 @@ struct world_options {
   duration time_max = std::chrono::hours{2};
 
   // what things take
+  /// The time moves in these steps. What falls into one happens in the schedule's order.
+  duration quantum = std::chrono::microseconds{50};
   duration step_cost = std::chrono::microseconds{2}; ///< a message handled, a lane's turn
   duration closure_cost{};                           ///< what a step is charged that says nothing
   duration latency_min = std::chrono::microseconds{100};
