@@ -66,6 +66,10 @@ public:
   collective_counters counters() const override { return core_.counters(); }
   std::vector<std::uint64_t> missing() const override { return core_.missing(); }
 
+  tensor allocate(dtype type, shape_t shape) override {
+    return core_.allocate(type, std::move(shape));
+  }
+
   // --- operations
 
   result<void> all_reduce(tensor& x, const reduction& how,

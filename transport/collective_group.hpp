@@ -23,6 +23,8 @@ struct group_options {
   group_locality locality{};
   collective_table table{};
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
+  /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
+  std::size_t arena_bytes = 0;
 };
 
 /// A reduction: `reduce_op::sum`, or a user's own.
@@ -86,6 +88,12 @@ public:
   virtual collective_counters counters() const = 0;
   /// Ids of those who were missing when the epoch ended; none while it lasts.
   virtual std::vector<std::uint64_t> missing() const = 0;
+
+  /// A tensor in memory that the epoch's members share, if there is such and it has room; else any.
+  /// An `all_reduce` of tensors that all members got from here copies nothing. Only for what a redo
+  /// writes anew (gradients): a process that was stopped and wakes may still write there, so take
+  /// new ones in each epoch. Outlives the epoch and the group.
+  virtual tensor allocate(dtype type, shape_t shape) = 0;
 
   // --- operations
 

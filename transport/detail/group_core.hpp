@@ -41,6 +41,7 @@ public:
   const group_options& options() const { return options_; }
   std::vector<std::uint64_t> missing() const;
 
+  tensor allocate(dtype type, shape_t shape);
   /// Does the task with all members. @pre it fits itself.
   result<void> run(collective_task& task);
   /// Memory of the lane's own, until the next call.

@@ -49,7 +49,7 @@ result<void> group_core::share_memory(time_point deadline) {
 
 // Member 0 makes the memory and tells where it is; it is used if all could map it.
 result<void> group_core::share_host_memory(time_point deadline) {
-  const std::size_t bytes = host_area::bytes_for(size());
+  const std::size_t bytes = host_area::bytes_for(size(), options_.arena_bytes);
   host_memory memory;
   std::array<std::int64_t, 3> where{};
   std::int64_t ok = 0;
@@ -89,9 +89,13 @@ result<void> group_core::share_host_memory(time_point deadline) {
   memory.close_door();
   if (ok == 0)
     return {};
-  host_ = std::make_unique<host_area>(std::move(memory), size());
+  host_ = std::make_unique<host_area>(std::move(memory), size(), rank(), options_.arena_bytes);
   class_ = group_class::host;
   return {};
+}
+
+tensor group_core::allocate(dtype type, shape_t shape) {
+  return host_ ? host_->arena().allocate(type, std::move(shape)) : tensor{type, std::move(shape)};
 }
 
 duration group_core::time_until(time_point deadline) const {

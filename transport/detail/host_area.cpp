@@ -15,7 +15,8 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t small_bytes = 16 * kib;
 constexpr std::uint32_t small_slots = 16;
 constexpr std::size_t large_bytes = 4096 * kib; // of a member, all of its large slots
-constexpr std::size_t seat_bytes = 4096;
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t seat_bytes = page_bytes;
 static_assert(sizeof(host_seat) <= seat_bytes);
 
 // Measured, two members: slots that are used again too soon are still in the other core's cache.
@@ -34,16 +35,29 @@ constexpr int tries_per_look = 64;
 
 } // namespace
 
-std::size_t host_area::bytes_for(std::uint32_t size) {
-  return size * (seat_bytes + small_slots * small_bytes + large_bytes);
+host_area::host_area(host_memory memory, std::uint32_t size, std::uint32_t rank,
+                     std::size_t arena_bytes)
+  : memory_{std::make_shared<host_memory>(std::move(memory))},
+    size_{size},
+    arena_bytes_{arena_bytes / page_bytes * page_bytes},
+    arena_{memory_, bytes_for(size, 0) + rank * arena_bytes_, arena_bytes_} {}
+
+std::size_t host_area::bytes_for(std::uint32_t size, std::size_t arena_bytes) {
+  return size
+         * (seat_bytes + small_slots * small_bytes + large_bytes
+            + arena_bytes / page_bytes * page_bytes);
+}
+
+std::byte* host_area::arena_of(std::uint32_t member) const {
+  return memory_->data() + bytes_for(size_, 0) + member * arena_bytes_;
 }
 
 std::byte* host_area::region(std::uint32_t member) const {
-  return memory_.data() + size_ * seat_bytes + member * (small_slots * small_bytes + large_bytes);
+  return memory_->data() + size_ * seat_bytes + member * (small_slots * small_bytes + large_bytes);
 }
 
 host_seat& host_area::seat(std::uint32_t member) const {
-  return *reinterpret_cast<host_seat*>(memory_.data() + member * seat_bytes);
+  return *reinterpret_cast<host_seat*>(memory_->data() + member * seat_bytes);
 }
 
 slot_layout host_area::layout_for(const collective_task& task) const {
@@ -93,10 +107,14 @@ host_engine::host_engine(host_area& area, group_links& channels, const collectiv
   // A vector that fits into a slot is merged by everybody, or by the root, at once.
   gathers_ = !layout_.is_small && (task.kind == k::all_reduce || task.kind == k::reduce);
   new_layout_ = !layout_.is_small && !(layout_ == area.last);
-  chunks_ = count_chunks();
+  settling_ = area.has_arena() && gathers_ && task.kind == k::all_reduce ? 1 : 0;
+  chunks_ = settling_ + count_chunks();
   if (!layout_.is_small)
     area.last = layout_;
   const std::uint64_t what = std::uint64_t{operation_} << 32 | (description_ & 0xffffffff);
+  const auto vector = area_.arena().offset_of(task.output);
+  area_.seat(rank_).vectors[operation_ % host_seat::remembered].store(
+    vector ? *vector : host_seat::elsewhere, std::memory_order_relaxed);
   area_.seat(rank_).operations[operation_ % host_seat::remembered].store(what,
                                                                          std::memory_order_release);
 }
@@ -139,15 +157,16 @@ bool host_engine::have_come(counter what, std::uint32_t chunks) const {
 }
 
 bool host_engine::can_give() const {
-  if (new_layout_ && given_ == 0)
+  if (new_layout_ && given_ == settling_)
     return have_come(&host_seat::read, 0);
   return have_come(&host_seat::read, given_ + 1 - layout_.slots);
 }
 
 bool host_engine::needs(std::uint32_t peer) const {
-  const bool wants_slot = given_ < chunks_
-                          && !has_come(peer, &host_seat::read,
-                                       new_layout_ && given_ == 0 ? 0 : given_ + 1 - layout_.slots);
+  const bool wants_slot =
+    given_ < chunks_
+    && !has_come(peer, &host_seat::read,
+                 new_layout_ && given_ == settling_ ? 0 : given_ + 1 - layout_.slots);
   return wants_slot || !has_come(peer, &host_seat::given, chunks_)
          || (gathers_ && !has_come(peer, &host_seat::merged, chunks_));
 }
@@ -173,34 +192,66 @@ result<void> host_engine::check_operations() {
 
 result<bool> host_engine::advance() {
   for (int i = 0; i < tries_per_look; ++i) {
-    bool moved = false;
-    if (given_ < chunks_ && given_ - read_ < layout_.slots && can_give()) {
-      give(given_++);
-      publish(&host_seat::given, given_);
-      moved = true;
-    }
-    const bool all_given = merged_ < chunks_ && have_come(&host_seat::given, merged_ + 1);
-    if (all_given && given_ > merged_) {
-      if (!checked_)
-        if (auto ok = check_operations(); !ok)
-          return ok.error();
-      if (merges_)
-        merge(merged_);
-      ++merged_;
-      if (gathers_)
-        publish(&host_seat::merged, merged_);
-      moved = true;
-    }
-    if (read_ < merged_ && (!gathers_ || have_come(&host_seat::merged, read_ + 1))) {
-      read(read_++);
-      publish(&host_seat::read, read_);
-      moved = true;
-    }
-    if (moved || done())
-      return true;
+    auto moved = read_ < settling_ ? settle() : move_chunks();
+    if (!moved || *moved || done())
+      return moved;
     pause_briefly();
   }
   return false;
+}
+
+// The chunk without data.
+result<bool> host_engine::settle() {
+  if (given_ == 0) {
+    publish(&host_seat::given, ++given_);
+    return true;
+  }
+  if (merged_ == 0) {
+    if (!have_come(&host_seat::given, 1))
+      return false;
+    if (auto ok = check_operations(); !ok)
+      return ok.error();
+    in_place_ = true;
+    for (std::uint32_t member = 0; member < area_.size(); ++member)
+      in_place_ = in_place_ && area_.holds(vector_of(member), task_.count * element_);
+    if (in_place_) {
+      chunks_ = 1;
+      merge_in_place();
+    }
+    publish(&host_seat::merged, ++merged_);
+    return true;
+  }
+  if (in_place_ && !have_come(&host_seat::merged, 1))
+    return false;
+  publish(&host_seat::read, ++read_);
+  return true;
+}
+
+result<bool> host_engine::move_chunks() {
+  bool moved = false;
+  if (given_ < chunks_ && given_ - read_ < layout_.slots && can_give()) {
+    give(given_++);
+    publish(&host_seat::given, given_);
+    moved = true;
+  }
+  const bool all_given = merged_ < chunks_ && have_come(&host_seat::given, merged_ + 1);
+  if (all_given && given_ > merged_) {
+    if (!checked_)
+      if (auto ok = check_operations(); !ok)
+        return ok.error();
+    if (merges_)
+      merge(merged_);
+    ++merged_;
+    if (gathers_)
+      publish(&host_seat::merged, merged_);
+    moved = true;
+  }
+  if (read_ < merged_ && (!gathers_ || have_come(&host_seat::merged, read_ + 1))) {
+    read(read_++);
+    publish(&host_seat::read, read_);
+    moved = true;
+  }
+  return moved;
 }
 
 bool host_engine::before_sleep(channel_poller&) {
@@ -229,7 +280,7 @@ void host_engine::copy(std::byte* to, const std::byte* from, std::size_t count) 
 host_engine::range host_engine::share(std::uint32_t member, std::uint32_t chunk) const {
   const std::size_t begin = segment_begin(task_.count, area_.size(), member);
   const std::size_t count = segment_begin(task_.count, area_.size(), member + 1) - begin;
-  const std::size_t at = std::min(count, chunk * share_len_);
+  const std::size_t at = std::min(count, (chunk - settling_) * share_len_);
   return {begin + at, std::min(share_len_, count - at)};
 }
 
@@ -294,6 +345,30 @@ void host_engine::merge(std::uint32_t chunk) {
     outs[out_count++] = area_.out(rank_, layout_, first_ + chunk);
   merge_task(merge_spec_of(task_, area_.size()), user_of(task_), sources_,
              std::span{outs.data(), out_count}, what.count);
+}
+
+std::uint64_t host_engine::vector_of(std::uint32_t member) const {
+  return area_.seat(member).vectors[operation_ % host_seat::remembered];
+}
+
+// Each member's share of the vectors where they stand, in whole cache lines.
+void host_engine::merge_in_place() {
+  const std::size_t per_line = 64 / element_;
+  const auto begin_of = [&](std::uint32_t share) {
+    return share == area_.size()
+             ? task_.count
+             : segment_begin(task_.count, area_.size(), share) / per_line * per_line;
+  };
+  const std::size_t begin = begin_of(rank_);
+  sources_.clear();
+  std::vector<std::byte*> outs;
+  for (std::uint32_t member = 0; member < area_.size(); ++member) {
+    std::byte* const at = area_.arena_of(member) + vector_of(member) + begin * element_;
+    sources_.push_back({at});
+    outs.push_back(at);
+  }
+  merge_task(merge_spec_of(task_, area_.size()), user_of(task_), sources_, outs,
+             begin_of(rank_ + 1) - begin);
 }
 
 void host_engine::read(std::uint32_t chunk) {

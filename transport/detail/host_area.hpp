@@ -7,6 +7,7 @@
 
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/group_links.hpp>
+#include <troupe/transport/detail/host_arena.hpp>
 #include <troupe/transport/detail/host_memory.hpp>
 
 /// Operations between processes of one host: data goes through slots of shared memory.
@@ -27,6 +28,9 @@ struct host_seat {
   alignas(64) std::atomic<std::uint32_t> sleeping{0};
   /// Of operation i at i % remembered: its number above the hash of its description.
   alignas(64) std::atomic<std::uint64_t> operations[remembered];
+  /// Where its vector stands in its arena; `elsewhere`: not in it.
+  static constexpr std::uint64_t elsewhere = ~std::uint64_t{0};
+  alignas(64) std::atomic<std::uint64_t> vectors[remembered];
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -41,14 +45,21 @@ struct slot_layout {
 /// A member's view of the memory of an epoch.
 class host_area {
 public:
-  host_area(host_memory memory, std::uint32_t size) : memory_{std::move(memory)}, size_{size} {}
+  host_area(host_memory memory, std::uint32_t size, std::uint32_t rank, std::size_t arena_bytes);
 
-  static std::size_t bytes_for(std::uint32_t size);
+  static std::size_t bytes_for(std::uint32_t size, std::size_t arena_bytes);
   std::uint32_t size() const { return size_; }
   host_seat& seat(std::uint32_t member) const;
   std::byte* in(std::uint32_t member, const slot_layout& layout, std::uint32_t chunk) const;
   std::byte* out(std::uint32_t member, const slot_layout& layout, std::uint32_t chunk) const;
   slot_layout layout_for(const collective_task& task) const;
+  bool has_arena() const { return arena_bytes_ > 0; }
+  /// Whether a vector lies in an arena. What others wrote is not trusted.
+  bool holds(std::uint64_t offset, std::size_t bytes) const {
+    return bytes <= arena_bytes_ && offset <= arena_bytes_ - bytes;
+  }
+  host_arena& arena() { return arena_; } ///< this member's
+  std::byte* arena_of(std::uint32_t member) const;
 
   /// Chunks of all operations so far, and the layout of the last that used large slots.
   std::uint32_t chunks = 0;
@@ -56,8 +67,10 @@ public:
 
 private:
   std::byte* region(std::uint32_t member) const;
-  host_memory memory_;
+  std::shared_ptr<host_memory> memory_;
   std::uint32_t size_;
+  std::size_t arena_bytes_;
+  host_arena arena_;
 };
 
 class host_engine final : public collective_engine {
@@ -83,6 +96,10 @@ private:
   };
 
   std::uint32_t count_chunks() const;
+  result<bool> settle();
+  void merge_in_place();
+  std::uint64_t vector_of(std::uint32_t member) const;
+  result<bool> move_chunks();
   bool has_come(std::uint32_t member, counter what, std::uint32_t chunks) const;
   bool have_come(counter what, std::uint32_t chunks) const;
   bool can_give() const;
@@ -110,6 +127,8 @@ private:
   bool merges_ = false;   ///< shares are merged
   bool gathers_ = false;  ///< merged shares go to others
   bool new_layout_ = false;
+  std::uint32_t settling_ = 0; ///< chunks before those with data: 1 when vectors may be in arenas
+  bool in_place_ = false;
   std::uint32_t first_; ///< number of the first chunk
   std::uint32_t chunks_;
   std::uint32_t given_ = 0; ///< chunks of this operation

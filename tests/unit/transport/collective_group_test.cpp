@@ -335,6 +335,43 @@ TEST_CASE("collectives: several tensors travel in buckets of one type") {
   }
 }
 
+TEST_CASE("collectives: tensors of an arena are summed in place, mixed ones through slots") {
+  test_group group{carrier::host};
+  group.arena_bytes = std::size_t{4} << 20;
+  group.add(3);
+  for (const auto& ok : group.form(group_epoch{1}))
+    REQUIRE(ok);
+  for (const std::size_t count : {std::size_t{100}, std::size_t{100'003}, std::size_t{300'001}})
+    for (const std::uint32_t outside : {3u, 1u}) {
+      const tensor sum = noise_sum(3, count);
+      findings wrong;
+      group.each([&](std::uint32_t rank, collective_group& g) {
+        const shape_t shape{static_cast<std::int64_t>(count)};
+        for (int round = 0; round < 20; ++round) {
+          // Given back each time: the arena holds three of the largest.
+          tensor x = rank == outside ? tensor{dtype::f32, shape} : g.allocate(dtype::f32, shape);
+          tensor second = g.allocate(dtype::f32, shape);
+          const tensor from = noise_of(rank, count);
+          std::memcpy(x.mutable_bytes().data(), from.bytes().data(), x.size_bytes());
+          wrong.check(
+            g.all_reduce(x, reduce_op::sum), [&] { return x == sum; }, "all_reduce");
+          second.mutable_as<float>()[0] = 1;
+        }
+        wrong.check(
+          g.barrier(), [] { return true; }, "barrier");
+      });
+      CHECK(wrong.text() == "");
+    }
+  tensor kept;
+  group.each([&](std::uint32_t rank, collective_group& g) {
+    if (rank == 0)
+      kept = g.allocate(dtype::i64, {10});
+  });
+  group.destroy(0);
+  kept.mutable_as<std::int64_t>()[9] = 5; // outlives the group
+  CHECK(kept.as<std::int64_t>()[9] == 5);
+}
+
 TEST_CASE("collectives: a call that can't be right is refused and ends nothing") {
   test_group group{carrier::memory, 2};
   for (const auto& ok : group.collect([&](std::uint32_t rank, collective_group&g) {

@@ -68,6 +68,7 @@ public:
       group_options options;
       options.listen = by_ == carrier::tcp ? "127.0.0.1:0" : "mem:0";
       options.spin = 50us;
+      options.arena_bytes = arena_bytes;
       if (by_ == carrier::process)
         options.locality = {7, 7};
       else if (by_ == carrier::host)
@@ -110,6 +111,7 @@ public:
   collective_group& operator[](std::size_t i) { return *groups_[i]; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(groups_.size()); }
   void destroy(std::size_t i) { groups_[i].reset(); }
+  std::size_t arena_bytes = 0; ///< of those that are added next
   environment& env() { return env_; }
   data_transport& transport() { return *transport_; }
 
