@@ -63,6 +63,7 @@ int run_rank(const std::vector<std::string>& args) {
   task.n = static_cast<std::uint32_t>(std::stoul(args.at(3)));
   task.rounds = std::stoi(args.at(4));
   task.quick = args.at(5) == "quick";
+  task.sweep = std::getenv("TROUPE_BENCH_SWEEP") != nullptr;
   const char* const by_mpi = std::getenv("OMPI_COMM_WORLD_RANK");
   task.mpi = by_mpi != nullptr;
   bench::rank at{task.page,

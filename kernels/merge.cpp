@@ -3,6 +3,7 @@
 #include <troupe/kernels/merge.hpp>
 
 #include <troupe/kernels/casts.hpp>
+#include <troupe/kernels/detail/bf16.hpp>
 #include <troupe/kernels/detail/scalar_ops.hpp>
 
 #include <algorithm>
@@ -71,6 +72,26 @@ void divide(T* x, std::int64_t by, std::size_t n) {
   }
 }
 
+// What a bf16 wire makes of two operands, of which at most one was encoded, in one pass.
+template <class Op>
+void apply_bf16(Op op, const float* a, const float* b, float* out, std::size_t n) {
+  TROUPE_INDEPENDENT_LOOP
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = detail::round_bf16(op(detail::round_bf16(a[i]), detail::round_bf16(b[i])));
+}
+template <class Op>
+void apply_bf16(Op op, const float* a, const std::uint16_t* b, float* out, std::size_t n) {
+  TROUPE_INDEPENDENT_LOOP
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = detail::round_bf16(op(detail::round_bf16(a[i]), detail::widen_bf16(b[i])));
+}
+template <class Op>
+void apply_bf16(Op op, const std::uint16_t* a, const float* b, float* out, std::size_t n) {
+  TROUPE_INDEPENDENT_LOOP
+  for (std::size_t i = 0; i < n; ++i)
+    out[i] = detail::round_bf16(op(detail::widen_bf16(a[i]), detail::round_bf16(b[i])));
+}
+
 void narrow(encoding to, const float* in, std::uint16_t* out, std::size_t n) {
   if (to == encoding::bf16)
     cast_f32_to_bf16({in, n}, {out, n});
@@ -108,6 +129,9 @@ public:
       pair(op, count);
       return;
     }
+    if constexpr (std::is_same_v<math, float> && direct)
+      if (single_pass(op, count))
+        return;
     for (std::size_t at = 0; at < count; at += block_len)
       block(op, at, std::min(block_len, count - at));
   }
@@ -119,6 +143,38 @@ private:
     return direct && sources_.size() == 2 && outs_.size() <= 2 && spec_.divide_by == 1
            && spec_.round == encoding::plain && sources_[0].stored == encoding::plain
            && sources_[1].stored == encoding::plain;
+  }
+
+  // The cases of an encoded wire between two members. False: it is none of them.
+  template <class Op>
+  bool single_pass(Op op, std::size_t count) {
+    if (outs_.size() != 1 || spec_.divide_by != 1)
+      return false;
+    auto* out = reinterpret_cast<float*>(outs_[0]);
+    const auto plain = [&](std::size_t i) {
+      return reinterpret_cast<const float*>(sources_[i].data);
+    };
+    const auto bits = [&](std::size_t i) {
+      return reinterpret_cast<const std::uint16_t*>(sources_[i].data);
+    };
+    if (sources_.size() == 1 && sources_[0].stored != encoding::plain
+        && spec_.round == encoding::plain) {
+      widen(sources_[0].stored, bits(0), out, count);
+      return true;
+    }
+    if (sources_.size() != 2 || spec_.round != encoding::bf16)
+      return false;
+    const bool left = sources_[0].stored == encoding::bf16;
+    const bool right = sources_[1].stored == encoding::bf16;
+    if (left && right)
+      return false;
+    if (left)
+      apply_bf16(op, bits(0), plain(1), out, count);
+    else if (right)
+      apply_bf16(op, plain(0), bits(1), out, count);
+    else
+      apply_bf16(op, plain(0), plain(1), out, count);
+    return true;
   }
 
   template <class Op>

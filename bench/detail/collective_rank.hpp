@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ struct rank_task {
   std::uint32_t n = 2;
   int rounds = 9;
   bool quick = false;
+  bool sweep = false; ///< our algorithms, instead of peers
   bool mpi = false;
 };
 
@@ -63,6 +65,14 @@ public:
     if (task.transport == "shm")
       options.locality = tr::this_locality();
     options.arena_bytes = 64 * mib;
+    // "share KiB x slots" instead of the table's.
+    if (const char* const slots = std::getenv("TROUPE_BENCH_SLOTS")) {
+      tr::slot_row row;
+      char* end = nullptr;
+      row.share_bytes = std::strtoul(slots, &end, 10) * kib;
+      row.slots = static_cast<std::uint32_t>(std::strtoul(end + 1, nullptr, 10));
+      options.table = tr::collective_table{tr::collective_table{}.rows(), {row}};
+    }
     group_ = tr::collective_group::make(env_, at.index() + 1, options).value_or_throw();
     std::snprintf(at.page().address[at.index()], 64, "%s", group_->address().c_str());
     at.barrier();
@@ -119,6 +129,21 @@ private:
 
   std::vector<variant> variants(std::size_t bytes) const {
     std::vector<variant> out(1);
+    if (task_.sweep && task_.transport == "tcp") {
+      using a = tr::collective_algorithm;
+      for (const a algorithm :
+           {a::exchange, a::direct, a::ring, a::recursive_doubling, a::halving_doubling}) {
+        const bool halves = algorithm == a::recursive_doubling || algorithm == a::halving_doubling;
+        if ((halves && (at_.size() & (at_.size() - 1)) != 0)
+            || (bytes > 4 * mib
+                && (algorithm == a::exchange || algorithm == a::recursive_doubling)))
+          continue;
+        variant one;
+        one.options.algorithm = algorithm;
+        one.order = to_string(algorithm);
+        out.push_back(one);
+      }
+    }
     if (task_.transport == "tcp" && bytes >= mib) {
       variant bf16;
       bf16.wire = "bf16";
@@ -165,7 +190,7 @@ private:
       notes[i] = check(all[i], count, i < ours.size() && ours[i].wire != "f32");
     std::vector<std::vector<double>> samples(all.size());
     for (int round = -1; round < task_.rounds; ++round)
-      for (std::size_t i = 0; i < all.size(); ++i) {
+      for (const std::size_t i : order_of(round, all.size())) {
         float* const at = all[i].data;
         const auto touch = [&] {
           std::fill(at, at + count, 0.5f);
@@ -180,6 +205,16 @@ private:
       for (std::size_t v = 0; v < ours.size(); ++v)
         for (std::size_t p = ours.size(); p < all.size(); ++p)
           write(out, bytes, ours[v], samples[v], all[p].name, samples[p], notes[v] + notes[p]);
+  }
+
+  /// Another order in every round, the same on all ranks: who follows whom matters.
+  static std::vector<std::size_t> order_of(int round, std::size_t size) {
+    std::vector<std::size_t> out(size);
+    for (std::size_t i = 0; i < size; ++i)
+      out[i] = i;
+    std::mt19937 random{static_cast<unsigned>(round + 1)};
+    std::shuffle(out.begin(), out.end(), random);
+    return out;
   }
 
   /// Right on every rank, and the same bits.

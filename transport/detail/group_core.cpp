@@ -260,10 +260,12 @@ bool group_core::sleep(collective_engine& engine, const collective_task& task,
   const time_point now = env_.clock.now();
   if (now >= deadline && !ended_) {
     const std::vector<std::uint32_t> missing = silent(engine);
-    end(task,
-        make_failure(errc::deadline, "the deadline passed while it waited for " + names(missing)),
-        missing);
-    return engine.give_up();
+    if (engine.give_up()) {
+      end(task,
+          make_failure(errc::deadline, "the deadline passed while it waited for " + names(missing)),
+          missing);
+      return true;
+    }
   }
   const time_point ask_at = deadline - std::min(ask_before, task.options.deadline / 4);
   if (!asked_ && now >= ask_at) {

@@ -89,7 +89,8 @@ result<void> group_core::share_host_memory(time_point deadline) {
   memory.close_door();
   if (ok == 0)
     return {};
-  host_ = std::make_unique<host_area>(std::move(memory), size(), rank(), options_.arena_bytes);
+  host_ = std::make_unique<host_area>(std::move(memory), size(), rank(), options_.arena_bytes,
+                                      options_.table);
   class_ = group_class::host;
   return {};
 }

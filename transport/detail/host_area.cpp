@@ -14,30 +14,19 @@ namespace {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t small_bytes = 16 * kib;
 constexpr std::uint32_t small_slots = 16;
-constexpr std::size_t large_bytes = 4096 * kib; // of a member, all of its large slots
+constexpr std::size_t large_bytes = 8192 * kib; // of a member, all of its large slots
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t seat_bytes = page_bytes;
 static_assert(sizeof(host_seat) <= seat_bytes);
-
-// Measured, two members: slots that are used again too soon are still in the other core's cache.
-// At least a cache's worth of them is used in turn.
-struct layout_row {
-  std::size_t bytes_max;
-  std::size_t share_bytes;
-  std::uint32_t slots;
-};
-constexpr std::array<layout_row, 2> layouts{{
-  {256 * kib, 32 * kib, 32},
-  {~std::size_t{0}, 128 * kib, 4},
-}};
 
 constexpr int tries_per_look = 64;
 
 } // namespace
 
 host_area::host_area(host_memory memory, std::uint32_t size, std::uint32_t rank,
-                     std::size_t arena_bytes)
+                     std::size_t arena_bytes, const collective_table& table)
   : memory_{std::make_shared<host_memory>(std::move(memory))},
+    table_{table},
     size_{size},
     arena_bytes_{arena_bytes / page_bytes * page_bytes},
     arena_{memory_, bytes_for(size, 0) + rank * arena_bytes_, arena_bytes_} {}
@@ -64,15 +53,12 @@ slot_layout host_area::layout_for(const collective_task& task) const {
   const std::size_t bytes = task.count * size_of(task.type);
   if (bytes <= small_bytes)
     return {small_bytes, small_slots, true};
-  for (const layout_row& row : layouts)
-    if (bytes <= row.bytes_max) {
-      // All members' shares of all slots, in and out, are what there is room for.
-      const std::size_t room = large_bytes / (std::size_t{2} * size_);
-      const std::size_t share = std::min(row.share_bytes, room / 2 / 64 * 64);
-      return {share, static_cast<std::uint32_t>(std::min<std::size_t>(row.slots, room / share)),
-              false};
-    }
-  return {};
+  // All members' shares of all slots, in and out, are what there is room for.
+  const slot_row row = table_.slots_for(bytes);
+  const std::size_t room = large_bytes / (std::size_t{2} * size_);
+  const std::size_t share =
+    std::max<std::size_t>(64, std::min(row.share_bytes, room / 2) / 64 * 64);
+  return {share, static_cast<std::uint32_t>(std::min<std::size_t>(row.slots, room / share)), false};
 }
 
 std::byte* host_area::in(std::uint32_t member, const slot_layout& layout,
@@ -335,16 +321,15 @@ void host_engine::merge(std::uint32_t chunk) {
   for (std::uint32_t member = 0; member < area_.size(); ++member)
     sources_.push_back(
       {member == rank_ ? input(what.begin) : area_.in(member, layout_, first_ + chunk) + place});
-  std::array<std::byte*, 2> outs{output(what.begin), nullptr};
-  std::size_t out_count = 1;
+  std::byte* out = output(what.begin);
   if (task_.kind == collective_kind::reduce_scatter)
-    outs[0] = output(what.begin - segment_begin(task_.count, area_.size(), rank_));
+    out = output(what.begin - segment_begin(task_.count, area_.size(), rank_));
   if (gathers_ && task_.kind == collective_kind::reduce && rank_ != task_.root)
-    outs[0] = area_.out(rank_, layout_, first_ + chunk);
-  else if (gathers_ && task_.kind == collective_kind::all_reduce)
-    outs[out_count++] = area_.out(rank_, layout_, first_ + chunk);
-  merge_task(merge_spec_of(task_, area_.size()), user_of(task_), sources_,
-             std::span{outs.data(), out_count}, what.count);
+    out = area_.out(rank_, layout_, first_ + chunk);
+  merge_task(merge_spec_of(task_, area_.size()), user_of(task_), sources_, {&out, 1}, what.count);
+  // A plain copy fills lines of the slot without fetching what the reader still holds of them.
+  if (gathers_ && task_.kind == collective_kind::all_reduce)
+    copy(area_.out(rank_, layout_, first_ + chunk), out, what.count);
 }
 
 std::uint64_t host_engine::vector_of(std::uint32_t member) const {

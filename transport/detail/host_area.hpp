@@ -45,7 +45,8 @@ struct slot_layout {
 /// A member's view of the memory of an epoch.
 class host_area {
 public:
-  host_area(host_memory memory, std::uint32_t size, std::uint32_t rank, std::size_t arena_bytes);
+  host_area(host_memory memory, std::uint32_t size, std::uint32_t rank, std::size_t arena_bytes,
+            const collective_table& table);
 
   static std::size_t bytes_for(std::uint32_t size, std::size_t arena_bytes);
   std::uint32_t size() const { return size_; }
@@ -68,6 +69,7 @@ public:
 private:
   std::byte* region(std::uint32_t member) const;
   std::shared_ptr<host_memory> memory_;
+  const collective_table& table_;
   std::uint32_t size_;
   std::size_t arena_bytes_;
   host_arena arena_;

@@ -16,6 +16,7 @@ constexpr std::size_t merge_grain_bytes = std::size_t{32} << 10;
 // What a call offers to a channel. Measured on loopback.
 constexpr std::size_t send_bytes_max = std::size_t{1} << 20;
 constexpr std::size_t send_blocks_max = 4;
+constexpr std::size_t encode_len_max = std::size_t{64} << 10; // elements
 constexpr std::size_t drop_bytes_max = std::size_t{16} << 10;
 
 } // namespace
@@ -165,11 +166,14 @@ void plan_runner::gather(std::uint32_t peer, const plan_step& step, cursor& at, 
   std::size_t skip = at.in_block;
   do {
     const std::size_t len = block_len(step.count - begin);
-    const std::size_t have = ready > begin ? std::min(len, ready - begin) : 0;
-    const std::size_t bytes = have * wire_bytes_;
     const std::size_t skip_payload = skip > block_header_bytes ? skip - block_header_bytes : 0;
-    if (have < len && bytes - std::min(bytes, skip_payload) < send_grain_bytes)
+    std::size_t have = ready > begin ? std::min(len, ready - begin) : 0;
+    if (have < len && have * wire_bytes_ < skip_payload + send_grain_bytes)
       return;
+    // A piece is encoded while the peer works on the one before.
+    if (wire_bytes_ != element_bytes_)
+      have = std::min(have, at.encoded + (at.is_encoded_out(wire_bytes_) ? encode_len_max : 0));
+    const std::size_t bytes = have * wire_bytes_;
     if (skip < block_header_bytes) {
       block_header_image& header = out.headers[out.blocks];
       header = encode(header_of(step, begin));

@@ -77,8 +77,12 @@ private:
     std::size_t in_block = 0; // bytes, header included
     std::size_t encoded = 0;  // elements of the block that were encoded
     block_header_image header{};
-    std::size_t drop_left = 0;      // bytes of a stale block
-    bool is_waiting = false;        // the channel took less than it was offered
+    std::size_t drop_left = 0; // bytes of a stale block
+    bool is_waiting = false;   // the channel took less than it was offered
+    // Whether what was encoded has been taken.
+    bool is_encoded_out(std::size_t wire_bytes) const {
+      return encoded == 0 || in_block == block_header_bytes + encoded * wire_bytes;
+    }
     std::uint32_t staged = no_step; // the receive that used the stage last
   };
   struct outgoing;

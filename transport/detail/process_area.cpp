@@ -34,6 +34,20 @@ std::shared_ptr<process_area> find_process_area(std::uint64_t key, std::uint32_t
   return out;
 }
 
+std::uint32_t process_area::take_share(std::uint32_t rank, std::uint32_t operation) {
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    const std::size_t share = (rank + i) % seats_.size();
+    std::uint32_t before = seats_[share].taken.load();
+    if (before != operation && seats_[share].taken.compare_exchange_strong(before, operation))
+      return static_cast<std::uint32_t>(share);
+  }
+  return collective_engine::no_member;
+}
+
+bool process_area::finish_shares(std::uint32_t count, std::uint32_t operation) {
+  return finished_.fetch_add(count) + count == std::uint64_t{operation} * seats_.size();
+}
+
 process_engine::process_engine(process_area& area, group_links& channels,
                                const collective_task& task, std::uint64_t description,
                                std::uint32_t rank, std::uint32_t operation)
@@ -48,13 +62,14 @@ process_engine::process_engine(process_area& area, group_links& channels,
   own.description.store(description_, std::memory_order_relaxed);
   own.input = task_.input;
   own.output = task_.output;
-  publish(own.arrived);
+  own.arrived.store(operation_); // sequentially: a sleeper either sees it, or is seen
+  wake_sleepers();
 }
 
 result<bool> process_engine::advance() {
   for (int i = 0; i < tries_per_look; ++i) {
     auto moved = step();
-    if (!moved || *moved || phase_ == phase::done)
+    if (!moved || *moved || done())
       return moved;
     pause_briefly();
   }
@@ -62,49 +77,43 @@ result<bool> process_engine::advance() {
 }
 
 result<bool> process_engine::step() {
-  std::uint64_t state = area_.state().load(std::memory_order_acquire);
-  switch (phase_) {
-    case phase::gather:
-      if (state >> 8 != operation_ && !decide(state))
-        return false;
-      switch (static_cast<process_area::stage>(state & 0xff)) {
-        case process_area::stage::mismatch:
-          phase_ = phase::left;
-          return make_failure(errc::mismatch, "another member calls another operation");
-        case process_area::stage::revoked: return false; // the group hears why
-        case process_area::stage::single: phase_ = alone_ ? phase::work : phase::wait; break;
-        case process_area::stage::shared: phase_ = phase::work; break;
-      }
-      return true;
-    case phase::work:
-      if (alone_)
-        work_all();
-      else
-        work(rank_);
-      publish(area_.seats()[rank_].finished);
-      phase_ = alone_ ? phase::done : phase::wait;
-      return true;
-    case phase::wait: {
-      const bool is_single =
-        state == process_area::state_of(operation_, process_area::stage::single);
-      const auto& seats = area_.seats();
-      const bool finished =
-        is_single ? std::any_of(seats.begin(), seats.end(),
-                                [this](const auto& s) { return s.finished == operation_; })
-                  : all(&process_area::seat::finished);
-      if (finished)
-        phase_ = phase::done;
-      return finished;
+  if (phase_ == phase::gather) {
+    std::uint64_t state = area_.state().load(std::memory_order_acquire);
+    if (state >> 8 != operation_ && !decide(state))
+      return false;
+    switch (static_cast<process_area::stage>(state & 0xff)) {
+      case process_area::stage::mismatch:
+        phase_ = phase::left;
+        return make_failure(errc::mismatch, "another member calls another operation");
+      case process_area::stage::revoked: return false; // the group hears why
+      case process_area::stage::single: phase_ = phase::work; break;
+      case process_area::stage::shared:
+        is_shared_ = true;
+        phase_ = phase::work;
+        break;
     }
-    case phase::done:
-    case phase::left: break;
   }
-  return false;
+  return phase_ == phase::work && work_on();
+}
+
+// Does a share if there is one; whether something has changed.
+bool process_engine::work_on() {
+  const std::uint32_t share =
+    is_shared_ ? area_.take_share(rank_, operation_) : collective_engine::no_member;
+  if (share != no_member) {
+    work(share);
+    if (area_.finish_shares(1, operation_))
+      wake_sleepers();
+  }
+  // Until then others may read what this member published.
+  if (area_.all_finished(operation_))
+    phase_ = phase::done;
+  return share != no_member || phase_ == phase::done;
 }
 
 // Whether the operation has begun, or never will; sets its state.
 bool process_engine::decide(std::uint64_t& state) {
-  if (!all(&process_area::seat::arrived))
+  if (!have_arrived())
     return false;
   auto next = process_area::stage::shared;
   if (task_.count * size_of(task_.type) <= single_bytes_max)
@@ -112,43 +121,44 @@ bool process_engine::decide(std::uint64_t& state) {
   for (const process_area::seat& seat : area_.seats())
     if (seat.description.load(std::memory_order_relaxed) != description_)
       next = process_area::stage::mismatch;
-  const std::uint64_t begun = process_area::state_of(operation_, next);
-  if (area_.state().compare_exchange_strong(state, begun)) {
-    alone_ = next == process_area::stage::single;
-    state = begun;
-  }
+  const std::uint64_t decided = process_area::state_of(operation_, next);
+  if (!area_.state().compare_exchange_strong(state, decided))
+    return true;
+  state = decided;
+  if (next != process_area::stage::single)
+    return true;
+  for (std::uint32_t share = 0; share < size_; ++share)
+    work(share);
+  area_.finish_shares(size_, operation_);
+  wake_sleepers();
   return true;
 }
 
 bool process_engine::give_up() {
-  if (phase_ == phase::left || phase_ == phase::done)
-    return true;
   if (phase_ != phase::gather)
-    return false;
+    return phase_ != phase::work;
   std::uint64_t state = area_.state().load();
-  if (state >> 8 == operation_)
-    return (state & 0xff) >= static_cast<std::uint8_t>(process_area::stage::mismatch);
-  return area_.state().compare_exchange_strong(
-           state, process_area::state_of(operation_, process_area::stage::revoked))
-         || (state & 0xff) >= static_cast<std::uint8_t>(process_area::stage::mismatch);
+  while (state >> 8 != operation_)
+    if (area_.state().compare_exchange_weak(
+          state, process_area::state_of(operation_, process_area::stage::revoked)))
+      return true;
+  return (state & 0xff) >= static_cast<std::uint8_t>(process_area::stage::mismatch);
 }
 
-bool process_engine::all(std::atomic<std::uint32_t> process_area::seat::*what) const {
+bool process_engine::have_arrived() const {
   const auto& seats = area_.seats();
-  return std::all_of(seats.begin(), seats.end(), [&](const process_area::seat& s) {
-    return (s.*what).load() >= operation_; // sequentially, as in `publish`
+  return std::all_of(seats.begin(), seats.end(), [this](const process_area::seat& s) {
+    return s.arrived.load() >= operation_;
   });
 }
 
 bool process_engine::needs(std::uint32_t peer) const {
-  const process_area::seat& seat = area_.seats()[peer];
-  return phase_ == phase::gather ? seat.arrived < operation_ : seat.finished < operation_;
+  return phase_ == phase::gather && area_.seats()[peer].arrived < operation_;
 }
 
 // --- waking each other
 
-void process_engine::publish(std::atomic<std::uint32_t>& what) {
-  what.store(operation_); // sequentially: a sleeper either sees it, or is seen
+void process_engine::wake_sleepers() {
   for (std::uint32_t peer = 0; peer < size_; ++peer)
     if (peer != rank_ && area_.seats()[peer].sleeping.load())
       channels_.wake(peer);
@@ -169,11 +179,6 @@ std::size_t process_engine::share_begin(std::uint32_t share) const {
     return task_.count;
   const std::size_t per_line = line_bytes / size_of(task_.type);
   return segment_begin(task_.count, size_, share) / per_line * per_line;
-}
-
-void process_engine::work_all() {
-  for (std::uint32_t share = 0; share < size_; ++share)
-    work(share);
 }
 
 void process_engine::copy(std::uint32_t to, std::size_t to_begin, std::uint32_t from,

@@ -10,7 +10,8 @@
 #include <troupe/transport/detail/group_links.hpp>
 
 /// Operations between threads of one process: each member publishes where its memory is, and when
-/// all have come, each merges or copies its share in one pass.
+/// all have come, the shares of the work are done in one pass, each by whoever is free: a thread
+/// that has no core is not waited for.
 namespace troupe::detail {
 
 /// What the members of an epoch share. A seat is written by its member alone, and read by others
@@ -21,7 +22,7 @@ public:
 
   struct alignas(64) seat {
     std::atomic<std::uint32_t> arrived{0}; ///< operation
-    std::atomic<std::uint32_t> finished{0};
+    std::atomic<std::uint32_t> taken{0};   ///< operation whose share of this member somebody does
     std::atomic<bool> sleeping{false};
     std::atomic<std::uint64_t> description{0};
     const std::byte* input = nullptr;
@@ -31,7 +32,7 @@ public:
   /// What an operation came to once all had arrived. Whoever sees that first decides, so that all
   /// see the same; whoever leaves before makes it `revoked` for good.
   enum class stage : std::uint8_t {
-    shared = 0,   ///< each does its share
+    shared = 0,   ///< everybody takes shares
     single = 1,   ///< whoever decided does all
     mismatch = 2, ///< nobody does anything
     revoked = 3
@@ -43,9 +44,18 @@ public:
   std::vector<seat>& seats() { return seats_; }
   std::atomic<std::uint64_t>& state() { return state_; }
 
+  /// A share that nobody has taken, the own one first; `no_member`: none is left.
+  std::uint32_t take_share(std::uint32_t rank, std::uint32_t operation);
+  /// Every operation has as many shares as there are members. True: the last of them is done.
+  bool finish_shares(std::uint32_t count, std::uint32_t operation);
+  bool all_finished(std::uint32_t operation) const {
+    return finished_.load() >= std::uint64_t{operation} * seats_.size();
+  }
+
 private:
   std::vector<seat> seats_;
   alignas(64) std::atomic<std::uint64_t> state_{0};
+  alignas(64) std::atomic<std::uint64_t> finished_{0}; // shares of all operations
 };
 
 /// The area of that key, made by whoever asks first; it lives as long as somebody holds it. Any
@@ -67,13 +77,13 @@ public:
   bool give_up() override;
 
 private:
-  enum class phase : std::uint8_t { gather, work, wait, done, left };
+  enum class phase : std::uint8_t { gather, work, done, left };
 
   result<bool> step();
-  bool all(std::atomic<std::uint32_t> process_area::seat::*what) const;
+  bool have_arrived() const;
   bool decide(std::uint64_t& state);
-  void publish(std::atomic<std::uint32_t>& what);
-  void work_all();
+  void wake_sleepers();
+  bool work_on();
   void work(std::uint32_t share);
   void reduce(std::uint32_t share);
   void reduce_scatter(std::uint32_t share);
@@ -88,7 +98,7 @@ private:
   std::uint32_t operation_;
   std::uint32_t size_;
   phase phase_ = phase::gather;
-  bool alone_ = false;
+  bool is_shared_ = false;
   std::vector<kernels::merge_source> sources_{};
   std::vector<std::byte*> outs_{};
 };
