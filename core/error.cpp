@@ -33,6 +33,8 @@ std::string_view to_string(errc code) {
     case errc::address_in_use: return "address_in_use";
     case errc::bad_frame: return "bad_frame";
     case errc::too_large: return "too_large";
+    case errc::peer_lost: return "peer_lost";
+    case errc::revoked: return "revoked";
     case errc::unknown_variable: return "unknown_variable";
     case errc::mismatch: return "mismatch";
     case errc::wrong_shard_view: return "wrong_shard_view";
@@ -56,6 +58,8 @@ retry_class default_retry(errc code) {
     case errc::wrong_shard_view: return retry_class::yes;
     case errc::unavailable:
     case errc::connection_lost:
+    case errc::peer_lost:
+    case errc::revoked:
     case errc::device_lost: return retry_class::after_recovery;
     default: return retry_class::no;
   }

@@ -41,6 +41,8 @@ enum class errc : std::uint8_t {
   address_in_use = 32,  ///< cannot listen there. retry: no
   bad_frame = 33,       ///< a frame that breaks the grammar. retry: no
   too_large = 34,       ///< a length over its limit. retry: no
+  peer_lost = 35,       ///< a member of a group is gone. retry: after recovery
+  revoked = 36,         ///< the group's epoch was ended. retry: after recovery
   // parameters
   unknown_variable = 40, ///< no such variable or shard. retry: no
   mismatch = 41,         ///< created before with another specification. retry: no

@@ -2,6 +2,7 @@
 
 #include <troupe/kernels/casts.hpp>
 
+#include <troupe/kernels/detail/bf16.hpp>
 #include <troupe/kernels/detail/check.hpp>
 
 #include <cstddef>
@@ -18,18 +19,10 @@ inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t,
 
 inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// All four are free of branches once compiled, so that the loops over them vectorise.
+using detail::narrow_bf16;
+using detail::widen_bf16;
 
-inline std::uint16_t narrow_bf16(float x) {
-  const std::uint32_t bits = bits_of(x);
-  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet = (bits >> 16) | 0x40u;
-  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-}
-
-inline float widen_bf16(std::uint16_t bits) {
-  return float_of(static_cast<std::uint32_t>(bits) << 16);
-}
+// All are free of branches once compiled, so that the loops over them vectorise.
 
 inline std::uint16_t narrow_f16(float x) {
   const std::uint32_t bits = bits_of(x);

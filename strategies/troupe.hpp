@@ -3,6 +3,7 @@
 /// The whole public API.
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/production_ports.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/core/tracers.hpp>
 #include <troupe/data/dataset.hpp>
@@ -20,3 +21,5 @@
 #include <troupe/strategies/slicing.hpp>
 #include <troupe/strategies/variable.hpp>
 #include <troupe/strategies/worker_context.hpp>
+#include <troupe/transport/asio_transport.hpp>
+#include <troupe/transport/collective_group.hpp>

@@ -1,0 +1,323 @@
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <dirent.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <troupe/core/production_ports.hpp>
+#include <troupe/transport/asio_transport.hpp>
+#include <troupe/transport/collective_group.hpp>
+
+// Goal: whichever members of a group die or stop in the middle of whatever they do, the others
+// learn of it in time, none takes a partial sum, the next epoch works, and a process that wakes
+// again changes nothing. Method: processes over TCP and over shared memory, stopped at random
+// instants.
+namespace {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t members = 4;
+constexpr duration deadline = 400ms;
+constexpr std::uint32_t ops_after = 60;
+
+std::int64_t now_ns() {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t); // the same in all processes
+  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
+}
+
+enum class state : int { starting, running, failed, left_out, done, bad };
+
+/// Memory of the test and its members.
+struct page {
+  struct member {
+    std::atomic<bool> listens{false};
+    char address[64];
+    std::atomic<state> now{state::starting};
+    std::atomic<std::uint32_t> ops{0}; ///< of the current epoch
+    std::atomic<std::int64_t> failed_ns{0};
+    std::atomic<int> code{0};
+    char text[512];
+  };
+  member of[members];
+  std::atomic<std::uint32_t> epoch{0};
+  std::atomic<std::uint32_t> alive{(1u << members) - 1};
+};
+
+/// Looks until `holds`, for `limit` at most.
+template <class F>
+bool look_until(F holds, duration limit) {
+  const std::int64_t end = now_ns() + limit.count();
+  while (!holds()) {
+    if (now_ns() > end)
+      return false;
+    ::poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+// --- a member
+
+class member_process {
+public:
+  member_process(page& shared, std::uint32_t index, bool shares_memory)
+    : page_{shared},
+      me_{shared.of[index]},
+      index_{index},
+      ports_{make_production_ports()},
+      transport_{make_asio_transport(ports_->clock())},
+      env_{ports_->clock(), ports_->random(), ports_->storage(),
+           ports_->lanes(), ports_->waits(),  *transport_} {
+    options_.listen = "127.0.0.1:0";
+    options_.spin = 50us;
+    if (shares_memory)
+      options_.locality = this_locality();
+  }
+
+  int run() {
+    auto group = collective_group::make(env_, index_ + 1, options_).value_or_throw();
+    std::snprintf(me_.address, sizeof me_.address, "%s", group->address().c_str());
+    me_.listens = true;
+    for (std::uint32_t epoch = 1;; ++epoch) {
+      if (!look_until([&] { return page_.epoch >= epoch; }, 30s))
+        return end(state::bad, "no view");
+      if ((page_.alive & 1u << index_) == 0)
+        return end(state::left_out, "");
+      if (auto formed = group->form(group_epoch{epoch}, view(), 10s); !formed)
+        return end(state::bad, "form: " + to_string(formed.error()));
+      const auto expected = options_.locality.host != 0 ? group_class::host : group_class::network;
+      if (group->size() > 1 && group->carried_by() != expected)
+        return end(state::bad, "carried by " + std::string{to_string(group->carried_by())});
+      me_.ops = 0;
+      me_.now = state::running;
+      auto ended = work(*group, epoch == 1 ? ~0u : ops_after);
+      if (ended)
+        return end(state::done, "");
+      if (ended.error().code == errc::corrupt || epoch > 1)
+        return end(state::bad, to_string(ended.error()));
+      me_.code = static_cast<int>(ended.error().code);
+      std::snprintf(me_.text, sizeof me_.text, "%s", ended.error().text.c_str());
+      me_.failed_ns = now_ns();
+      me_.now = state::failed;
+    }
+  }
+
+private:
+  int end(state how, const std::string& why) {
+    std::snprintf(me_.text, sizeof me_.text, "%s", why.c_str());
+    me_.now = how;
+    return 0;
+  }
+
+  std::vector<collective_member> view() const {
+    std::vector<collective_member> out;
+    for (std::uint32_t i = 0; i < members; ++i)
+      if ((page_.alive & 1u << i) != 0)
+        out.push_back({i + 1, page_.of[i].address});
+    return out;
+  }
+
+  result<void> work(collective_group& group, std::uint32_t ops) {
+    collective_options options;
+    options.deadline = deadline;
+    std::int64_t ids = 0;
+    for (const collective_member& m : group.members())
+      ids += static_cast<std::int64_t>(m.id);
+    constexpr std::array<std::int64_t, 4> sizes{10, 5000, 100'000, 400'000};
+    std::vector<tensor> xs;
+    for (const std::int64_t size : sizes)
+      xs.emplace_back(dtype::i64, shape_t{size});
+    for (std::uint32_t op = 0; op < ops; ++op) {
+      tensor& x = xs[op % xs.size()];
+      auto to = x.mutable_as<std::int64_t>();
+      for (std::size_t i = 0; i < to.size(); ++i)
+        to[i] = (std::int64_t{index_} + 1) * (static_cast<std::int64_t>(i) + op);
+      if (auto ok = group.all_reduce(x, reduce_op::sum, options); !ok)
+        return ok;
+      for (std::size_t i = 0; i < to.size(); ++i)
+        if (to[i] != ids * (static_cast<std::int64_t>(i) + op))
+          return make_failure(errc::corrupt, "a partial sum");
+      ++me_.ops;
+    }
+    return {};
+  }
+
+  page& page_;
+  page::member& me_;
+  std::uint32_t index_;
+  std::unique_ptr<production_ports> ports_;
+  std::unique_ptr<data_transport> transport_;
+  environment env_;
+  group_options options_{};
+};
+
+// --- the test
+
+std::set<std::string> shared_segments() {
+  std::set<std::string> out;
+  if (DIR* directory = ::opendir("/dev/shm")) {
+    while (const dirent* entry = ::readdir(directory))
+      out.insert(entry->d_name);
+    ::closedir(directory);
+  }
+  return out;
+}
+
+class group_of_processes {
+public:
+  explicit group_of_processes(bool shares_memory) {
+    void* at =
+      ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(at != MAP_FAILED);
+    shared = new (at) page{};
+    for (std::uint32_t i = 0; i < members; ++i) {
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::_exit(member_process{*shared, i, shares_memory}.run());
+      }
+      pids[i] = pid;
+    }
+  }
+  ~group_of_processes() {
+    for (const pid_t pid : pids) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+    }
+    ::munmap(shared, sizeof(page));
+  }
+  group_of_processes(const group_of_processes&) = delete;
+  group_of_processes& operator=(const group_of_processes&) = delete;
+
+  template <class F>
+  bool all_but(std::uint32_t victims, F holds, duration limit) {
+    return look_until(
+      [&] {
+        for (std::uint32_t i = 0; i < members; ++i)
+          if ((victims & 1u << i) == 0 && !holds(shared->of[i]))
+            return false;
+        return true;
+      },
+      limit);
+  }
+
+  std::string report() const {
+    std::string out;
+    for (std::uint32_t i = 0; i < members; ++i)
+      out += "member " + std::to_string(i) + ": state "
+             + std::to_string(static_cast<int>(shared->of[i].now.load())) + ", "
+             + std::to_string(shared->of[i].ops) + " ops, " + shared->of[i].text + "\n";
+    return out;
+  }
+
+  page* shared = nullptr;
+  std::array<pid_t, members> pids{};
+};
+
+std::uint64_t next_random(std::uint64_t& random) {
+  random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+  return random >> 33;
+}
+
+void spin_for(std::int64_t ns) {
+  const std::int64_t end = now_ns() + ns;
+  while (now_ns() < end) {
+  }
+}
+
+// One group; `victims` get `signal` at a random instant.
+void strike(bool shares_memory, std::uint32_t victims, int signal, std::uint64_t& random) {
+  group_of_processes group{shares_memory};
+  REQUIRE(group.all_but(
+    0, [](const page::member& m) { return m.listens.load(); }, 20s));
+  group.shared->epoch = 1;
+  const std::uint32_t at_op = static_cast<std::uint32_t>(1 + next_random(random) % 12);
+  REQUIRE_MESSAGE(group.all_but(
+                    0, [&](const page::member& m) { return m.ops >= at_op; }, 20s),
+                  group.report());
+  spin_for(static_cast<std::int64_t>(next_random(random) % 4'000'000));
+  const std::int64_t struck = now_ns();
+  for (std::uint32_t i = 0; i < members; ++i)
+    if ((victims & 1u << i) != 0)
+      ::kill(group.pids[i], signal);
+  const bool dies = signal == SIGKILL;
+  REQUIRE_MESSAGE(group.all_but(
+                    victims, [](const page::member& m) { return m.now == state::failed; }, 10s),
+                  group.report());
+  for (std::uint32_t i = 0; i < members; ++i) {
+    const page::member& m = group.shared->of[i];
+    if ((victims & 1u << i) != 0)
+      continue;
+    // Generous, for machines with more processes than cores.
+    CHECK(m.failed_ns - struck < (dies ? 2'000'000'000 : deadline.count() + 2'000'000'000));
+    const auto code = static_cast<errc>(m.code.load());
+    CHECK_MESSAGE((code == errc::peer_lost || (!dies && code == errc::deadline)), group.report());
+  }
+  group.shared->alive = ((1u << members) - 1) & ~victims;
+  group.shared->epoch = 2;
+  if (!dies) {
+    // They wake while the others work.
+    REQUIRE_MESSAGE(group.all_but(
+                      victims, [](const page::member& m) { return m.now != state::failed; }, 20s),
+                    group.report());
+    for (std::uint32_t i = 0; i < members; ++i)
+      if ((victims & 1u << i) != 0)
+        ::kill(group.pids[i], SIGCONT);
+  }
+  REQUIRE_MESSAGE(group.all_but(
+                    victims, [](const page::member& m) { return m.now == state::done; }, 30s),
+                  group.report());
+  if (!dies)
+    CHECK_MESSAGE(group.all_but(
+                    ~victims, [](const page::member& m) { return m.now == state::left_out; }, 20s),
+                  group.report());
+}
+
+void strike_often(bool shares_memory, int signal, int times) {
+  const auto before = shared_segments();
+  std::uint64_t random = static_cast<std::uint64_t>(signal) * 1000 + shares_memory;
+  for (int i = 0; i < times; ++i) {
+    CAPTURE(i);
+    const auto first = static_cast<std::uint32_t>(next_random(random) % members);
+    std::uint32_t victims = 1u << first;
+    if (i % 5 == 4) // two at once
+      victims |= 1u << (first + 1 + next_random(random) % (members - 1)) % members;
+    strike(shares_memory, victims, signal, random);
+  }
+  CHECK(shared_segments() == before);
+}
+
+} // namespace
+
+TEST_CASE("collectives over TCP: members killed at 60 random instants") {
+  strike_often(false, SIGKILL, 60);
+}
+
+TEST_CASE("collectives over TCP: members stopped at 40 random instants, and woken") {
+  strike_often(false, SIGSTOP, 40);
+}
+
+TEST_CASE("collectives over shared memory: members killed at 60 random instants") {
+  strike_often(true, SIGKILL, 60);
+}
+
+TEST_CASE("collectives over shared memory: members stopped at 40 random instants, and woken") {
+  strike_often(true, SIGSTOP, 40);
+}

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/core/result.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/transport/collective_table.hpp>
+#include <troupe/transport/collective_types.hpp>
+
+/// Collective operations of a group of members: processes, or threads of one.
+namespace troupe {
+
+struct group_options {
+  std::string name = "group";         ///< members of a group of another name are strangers
+  std::string listen = "127.0.0.1:0"; ///< where the others call
+  /// What may be shared with whom; `this_locality()` in production, nothing in a simulation.
+  group_locality locality{};
+  collective_table table{};
+  duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
+  /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
+  std::size_t arena_bytes = 0;
+};
+
+/// A reduction: `reduce_op::sum`, or a user's own.
+struct reduction {
+  reduction(reduce_op what) : op{what} {}
+  reduction(user_reduction what) : op{reduce_op::user}, user{std::move(what)} {}
+  reduce_op op = reduce_op::sum;
+  user_reduction user{};
+};
+
+/// One member of a group, through all of its epochs.
+///
+/// Lanes: one at a time, the lane that calls an operation drives it; nothing runs behind it.
+/// `revoke` from any thread. All members call the same operations in the same order, with the same
+/// types, counts and options; whoever does something else is told `mismatch`, on both sides.
+///
+/// Every member gets the same bits, and they do not depend on what carries the data: elements are
+/// merged in rank order (unless `reduction_order::fixed` allows another), f16 and bf16 are summed
+/// as floats and rounded once, a wire that is not plain rounds what each member gives and the
+/// result.
+///
+/// Errors end the epoch: every later operation repeats them until the next `form`, `shrink` or
+/// `grow`. What an operation that failed wrote to is undefined; others may have completed the same
+/// operation. `peer_lost`: a member is gone; `deadline`: a member is silent; `revoked`; `mismatch`;
+/// `bad_frame`. Each names the operation and the members that are missing, on every member.
+/// `invalid_argument` and `wrong_state` are the caller's, and end nothing.
+class collective_group {
+public:
+  virtual ~collective_group() = default;
+
+  /// Starts to listen. `id`: of this member, the same in all epochs.
+  /// @param env outlives the group.
+  static result<std::unique_ptr<collective_group>> make(environment& env, std::uint64_t id,
+                                                        group_options options = {});
+
+  /// Where the others call.
+  virtual std::string address() const = 0;
+
+  // --- epochs. Each ends the one before.
+
+  /// Connects with all of `members`, this one among them; its place is its rank. All members call
+  /// it with the same list and epoch. After an error there is no epoch, and this one's number is
+  /// used up.
+  virtual result<void> form(group_epoch epoch, std::vector<collective_member> members,
+                            duration deadline) = 0;
+  /// `form` with those of the last list that have these ids, in its order.
+  virtual result<void> shrink(group_epoch epoch, std::span<const std::uint64_t> survivors,
+                              duration deadline) = 0;
+  /// `form` with `joined` behind the last list. Those who join call `form` with the whole list.
+  virtual result<void> grow(group_epoch epoch, std::vector<collective_member> joined,
+                            duration deadline) = 0;
+  /// Ends the epoch on all members: operations in flight and to come fail with `revoked`, and the
+  /// text names `missing` (ids) and `reason`.
+  virtual void revoke(std::string reason, std::span<const std::uint64_t> missing = {}) = 0;
+
+  virtual std::uint32_t rank() const = 0;
+  virtual std::uint32_t size() const = 0;
+  virtual group_epoch epoch() const = 0;
+  virtual group_class carried_by() const = 0;
+  virtual const std::vector<collective_member>& members() const = 0;
+  virtual collective_counters counters() const = 0;
+  /// Ids of those who were missing when the epoch ended; none while it lasts.
+  virtual std::vector<std::uint64_t> missing() const = 0;
+
+  /// A tensor in memory that the epoch's members share, if there is such and it has room; else any.
+  /// An `all_reduce` of tensors that all members got from here copies nothing. Only for what a redo
+  /// writes anew (gradients): a process that was stopped and wakes may still write there, so take
+  /// new ones in each epoch. Outlives the epoch and the group.
+  virtual tensor allocate(dtype type, shape_t shape) = 0;
+
+  // --- operations
+
+  /// Each element of `x` becomes that of all members, merged. In place.
+  virtual result<void> all_reduce(tensor& x, const reduction& how,
+                                  const collective_options& options = {}) = 0;
+  /// The same for several tensors, the small ones together.
+  virtual result<void> all_reduce(std::span<tensor> xs, const reduction& how,
+                                  const collective_options& options = {}) = 0;
+  /// `out` gets segment `rank` of the merged vector: elements count * rank / size up to
+  /// count * (rank + 1) / size. `in` stays.
+  virtual result<void> reduce_scatter(const tensor& in, tensor& out, const reduction& how,
+                                      const collective_options& options = {}) = 0;
+  /// The root's `x` becomes the merged vector; the others' stay. In place.
+  virtual result<void> reduce(tensor& x, std::uint32_t root, const reduction& how,
+                              const collective_options& options = {}) = 0;
+  /// `all` gets everybody's `mine`, one after the other in rank order. `counts`: elements of each
+  /// member; empty: all give as many as this one.
+  virtual result<void> all_gather(const tensor& mine, tensor& all,
+                                  std::span<const std::size_t> counts = {},
+                                  const collective_options& options = {}) = 0;
+  /// The same at the root alone; the others' `all` may be undefined and stays.
+  virtual result<void> gather(const tensor& mine, tensor& all, std::uint32_t root,
+                              std::span<const std::size_t> counts = {},
+                              const collective_options& options = {}) = 0;
+  /// `x` becomes the root's.
+  virtual result<void> broadcast(tensor& x, std::uint32_t root,
+                                 const collective_options& options = {}) = 0;
+  /// Returns after all have called it.
+  virtual result<void> barrier(const collective_options& options = {}) = 0;
+};
+
+/// First element of segment `rank` of a vector that a group of `size` shares out.
+std::size_t segment_begin(std::size_t count, std::uint32_t size, std::uint32_t rank);
+
+} // namespace troupe

@@ -1,0 +1,303 @@
+#include <troupe/transport/detail/group_core.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <troupe/kernels/hash.hpp>
+#include <troupe/transport/detail/host_area.hpp>
+#include <troupe/transport/detail/process_area.hpp>
+
+namespace troupe::detail {
+
+namespace {
+
+constexpr int yields_max = 4096; // a second bound, should the clock stand still
+constexpr std::uint32_t look_every = 64;
+constexpr duration tell_max = std::chrono::milliseconds{100};
+// Time for answers before a deadline.
+constexpr duration ask_before = std::chrono::milliseconds{100};
+
+std::string epoch_text(group_epoch epoch) {
+  return std::to_string(static_cast<std::uint32_t>(epoch));
+}
+
+} // namespace
+
+group_core::group_core(environment& env, std::uint64_t id, group_options options,
+                       std::unique_ptr<channel_listener> listener)
+  : env_{env},
+    id_{id},
+    options_{std::move(options)},
+    poller_{env.transport.make_poller()},
+    door_{std::move(listener), kernels::hash64_text(options_.name)} {}
+
+// --- epochs
+
+void group_core::close_epoch() {
+  process_.reset();
+  host_.reset();
+  links_.clear();
+  std::shared_ptr<group_links> old;
+  {
+    const std::lock_guard lock{mutex_};
+    old = std::exchange(channels_, nullptr);
+    ended_why_ = make_failure(errc::wrong_state, "group " + options_.name + " has no epoch");
+    missing_.clear();
+    ended_ = true;
+  }
+  for (std::uint32_t peer = 0; old && peer < old->size(); ++peer)
+    if (old->control(peer) != nullptr)
+      poller_->forget(*old->control(peer));
+}
+
+result<void> group_core::form(group_epoch epoch, std::vector<collective_member> members,
+                              duration deadline) {
+  const auto own = std::find_if(members.begin(), members.end(),
+                                [this](const collective_member& m) { return m.id == id_; });
+  if (own == members.end())
+    return make_failure(errc::invalid_argument, "group " + options_.name + ": member id "
+                                                  + std::to_string(id_) + " is not in the list");
+  if (epoch <= spec_.epoch)
+    return make_failure(
+      errc::invalid_argument,
+      "group " + options_.name + ": epoch " + epoch_text(epoch) + " <= " + epoch_text(spec_.epoch));
+  close_epoch();
+  spec_.epoch = epoch;
+  spec_.rank = static_cast<std::uint32_t>(own - members.begin());
+  spec_.members = std::move(members);
+  spec_.locality = options_.locality;
+  class_ = group_class::network;
+  operation_ = 0;
+  plans_.clear();
+  const time_point until = after(env_.clock.now(), deadline);
+  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until);
+  if (!formed)
+    return formed.error();
+  std::shared_ptr<group_links> channels = std::move(*formed);
+  links_.resize(size());
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    links_[peer].data = channels->data(peer);
+    if (peer != rank())
+      poller_->watch(*channels->control(peer), false);
+  }
+  {
+    const std::lock_guard lock{mutex_};
+    channels_ = std::move(channels);
+    ended_why_.reset();
+    ended_ = false;
+  }
+  return share_memory(until);
+}
+
+void group_core::revoke(std::string reason, std::span<const std::uint64_t> missing) {
+  std::string text;
+  std::vector<std::uint32_t> ranks;
+  {
+    // The lists change under an ended epoch alone, and its end takes the mutex.
+    const std::lock_guard lock{mutex_};
+    if (ended_)
+      return;
+    for (std::uint32_t i = 0; i < spec_.members.size(); ++i)
+      if (std::find(missing.begin(), missing.end(), spec_.members[i].id) != missing.end())
+        ranks.push_back(i);
+    text = epoch_name() + " was revoked: " + reason;
+    if (!ranks.empty())
+      text += "; missing: " + names(ranks);
+  }
+  end_epoch(make_failure(errc::revoked, text), std::move(ranks));
+  poller_->wake();
+}
+
+void group_core::end_epoch(failure why, std::vector<std::uint32_t> missing) {
+  std::shared_ptr<group_links> channels;
+  group_notice notice;
+  {
+    const std::lock_guard lock{mutex_};
+    if (ended_)
+      return;
+    notice = {why.code, missing, why.text};
+    ended_why_ = std::move(why);
+    missing_ = std::move(missing);
+    ended_ = true;
+    channels = channels_;
+  }
+  if (channels) {
+    channels->tell(notice);
+    // The lane may never come back to these channels.
+    const time_point until = after(env_.clock.now(), tell_max);
+    for (int i = 0; i < yields_max && !channels->flush() && env_.clock.now() < until; ++i)
+      env_.lanes.yield();
+  }
+  mark(env_, "collective.epoch_ended");
+}
+
+failure group_core::why_ended() const {
+  const std::lock_guard lock{mutex_};
+  return ended_why_ ? *ended_why_ : make_failure(errc::wrong_state, epoch_name());
+}
+
+std::vector<std::uint64_t> group_core::missing() const {
+  const std::lock_guard lock{mutex_};
+  std::vector<std::uint64_t> out;
+  for (const std::uint32_t rank : missing_)
+    if (rank < spec_.members.size())
+      out.push_back(spec_.members[rank].id);
+  return out;
+}
+
+// --- names
+
+std::string group_core::epoch_name() const {
+  return "epoch " + epoch_text(spec_.epoch) + " of group " + options_.name;
+}
+
+std::string group_core::whole_name(const collective_task& task) const {
+  return to_string(task) + ", operation " + std::to_string(operation_) + " of " + epoch_name();
+}
+
+std::string group_core::names(const std::vector<std::uint32_t>& ranks) const {
+  std::string out;
+  for (const std::uint32_t rank : ranks)
+    out += (out.empty() ? "" : ", ") + name_of(spec_.members, rank);
+  return out;
+}
+
+// --- operations
+
+result<void> group_core::run(collective_task& task) {
+  if (ended_.load(std::memory_order_acquire))
+    return why_ended();
+  ++counters_.operations;
+  ++operation_;
+  if (size() == 1)
+    return run_alone(task);
+  const std::uint64_t description = describe(task, size());
+  const auto engine = engine_for(task, description);
+  return drive(*engine, task);
+}
+
+result<void> group_core::run_alone(const collective_task& task) {
+  if (task.kind == collective_kind::barrier || task.kind == collective_kind::broadcast)
+    return {};
+  const kernels::merge_source own{task.input};
+  std::byte* const out = task.output;
+  kernels::merge(merge_spec_of(task, 1), {&own, 1}, {&out, 1}, task.count);
+  return {};
+}
+
+result<void> group_core::drive(collective_engine& engine, const collective_task& task) {
+  const time_point deadline = after(env_.clock.now(), task.options.deadline);
+  time_point spin_end{};
+  int idle = 0;
+  asked_ = false;
+  for (std::uint32_t round = 1;; ++round) {
+    auto moved = engine.advance();
+    if (engine.done())
+      return {};
+    if (!moved) {
+      // A member that ended the epoch and left has told why.
+      if (look_around(engine, task))
+        return why_ended();
+      const std::uint32_t peer = engine.failed_peer();
+      failure why = std::move(moved.error());
+      const bool is_lost = why.code == errc::connection_lost;
+      if (is_lost)
+        why = make_failure(errc::peer_lost, name_of(spec_.members, peer) + " is gone: " + why.text);
+      end(task, std::move(why), is_lost ? std::vector{peer} : std::vector<std::uint32_t>{});
+    } else if (*moved) {
+      idle = 0;
+      if (round % look_every != 0)
+        continue;
+    }
+    if ((round % look_every == 0 || ended_.load(std::memory_order_acquire))
+        && look_around(engine, task))
+      return why_ended();
+    if (moved && *moved)
+      continue;
+    const time_point now = env_.clock.now();
+    if (idle++ == 0)
+      spin_end = after(now, options_.spin);
+    if (now < std::min(spin_end, deadline) && idle < yields_max) {
+      env_.lanes.yield();
+      continue;
+    }
+    if (sleep(engine, task, deadline))
+      return why_ended();
+  }
+}
+
+// True: the epoch has ended, and the operation with it.
+bool group_core::look_around(collective_engine& engine, const collective_task& task) {
+  if (auto notice = channels_->listen()) {
+    const bool is_other = !ended_;
+    failure why = make_failure(notice->code, std::move(notice->text));
+    if (is_other)
+      end_epoch(std::move(why), std::move(notice->missing));
+  }
+  for (std::uint32_t peer = 0; peer < size() && !ended_; ++peer) {
+    if (peer == rank() || !channels_->is_gone(peer))
+      continue;
+    poller_->forget(*channels_->control(peer));
+    if (!engine.ends_with(peer))
+      continue;
+    // What it did before it left may have come in between.
+    auto last = engine.advance();
+    if (!engine.done() && (!last || engine.ends_with(peer)))
+      end(task,
+          make_failure(errc::peer_lost,
+                       name_of(spec_.members, peer) + " is gone: its connection has ended"),
+          {peer});
+  }
+  return ended_ && engine.give_up();
+}
+
+// True: the epoch has ended.
+bool group_core::sleep(collective_engine& engine, const collective_task& task,
+                       time_point deadline) {
+  if (look_around(engine, task))
+    return true;
+  const time_point now = env_.clock.now();
+  if (now >= deadline && !ended_) {
+    const std::vector<std::uint32_t> missing = silent(engine);
+    if (engine.give_up()) {
+      end(task,
+          make_failure(errc::deadline, "the deadline passed while it waited for " + names(missing)),
+          missing);
+      return true;
+    }
+  }
+  const time_point ask_at = deadline - std::min(ask_before, task.options.deadline / 4);
+  if (!asked_ && now >= ask_at) {
+    channels_->ask();
+    asked_ = true;
+  }
+  if (engine.before_sleep(*poller_)) {
+    // Beyond its deadline an operation can only be about to end.
+    const time_point until = asked_ ? deadline : ask_at;
+    poller_->wait(now >= deadline ? after(now, std::chrono::milliseconds{1}) : until);
+  }
+  engine.after_sleep(*poller_);
+  return look_around(engine, task);
+}
+
+// Those that the operation waits for and that don't drive it; if all do, those it waits for.
+std::vector<std::uint32_t> group_core::silent(const collective_engine& engine) const {
+  std::vector<std::uint32_t> needed;
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t peer = 0; peer < size(); ++peer) {
+    if (peer == rank() || !engine.needs(peer))
+      continue;
+    needed.push_back(peer);
+    if (!channels_->has_answered(peer))
+      out.push_back(peer);
+  }
+  return out.empty() ? needed : out;
+}
+
+void group_core::end(const collective_task& task, failure why, std::vector<std::uint32_t> missing) {
+  why.text = whole_name(task) + ": " + why.text + "; what it writes to is undefined";
+  end_epoch(std::move(why), std::move(missing));
+}
+
+} // namespace troupe::detail

@@ -1,0 +1,261 @@
+#include <algorithm>
+#include <utility>
+
+#include <troupe/kernels/hash.hpp>
+#include <troupe/transport/detail/group_links.hpp>
+
+namespace troupe::detail {
+
+namespace {
+
+// One dial waits no longer: others are served in between.
+constexpr duration dial_max = std::chrono::seconds{1};
+constexpr duration dial_pause = std::chrono::milliseconds{2};
+
+std::uint64_t hash_of(const std::vector<collective_member>& members) {
+  kernels::hasher hash;
+  for (const collective_member& m : members) {
+    hash.update(&m.id, sizeof m.id);
+    hash.update(m.address.data(), m.address.size() + 1);
+  }
+  return hash.digest();
+}
+
+class former {
+public:
+  former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
+         collective_counters& counters, time_point deadline)
+    : env_{env},
+      door_{door},
+      poller_{poller},
+      spec_{spec},
+      counters_{counters},
+      deadline_{deadline},
+      members_{hash_of(spec.members)},
+      peers_(spec.members.size()) {}
+
+  result<std::unique_ptr<group_links>> form() {
+    auto formed = connect_all();
+    door_.forget(poller_);
+    for (peer& p : peers_)
+      if (p.channels.control)
+        poller_.forget(*p.channels.control);
+    if (!formed)
+      return formed.error();
+    std::vector<peer_channels> out;
+    for (peer& p : peers_)
+      out.push_back(std::move(p.channels));
+    return std::make_unique<group_links>(std::move(out));
+  }
+
+private:
+  struct peer {
+    peer_channels channels{};
+    std::uint32_t attempt = 0;
+    std::uint32_t data_attempt = 0;
+    time_point next_try{};
+    bool ready = false;
+    std::string trouble{};
+  };
+
+  result<void> connect_all() {
+    for (;;) {
+      bool moved = answer_callers();
+      for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
+        auto got = peers_[rank].channels.control ? read_welcome(rank) : dial(rank);
+        if (!got)
+          return got.error();
+        moved = moved || *got;
+      }
+      if (is_complete())
+        return {};
+      if (env_.clock.now() >= deadline_)
+        return missing();
+      if (!moved)
+        wait();
+    }
+  }
+
+  bool is_complete() const {
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+      if (rank != spec_.rank && !peers_[rank].ready)
+        return false;
+    return true;
+  }
+
+  failure missing() const {
+    std::string who;
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+      if (rank != spec_.rank && !peers_[rank].ready) {
+        who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
+        if (!peers_[rank].trouble.empty())
+          who += " [" + peers_[rank].trouble + "]";
+      }
+    return make_failure(errc::deadline,
+                        "group epoch " + epoch_text() + " waited in vain for " + who);
+  }
+
+  std::string epoch_text() const { return std::to_string(static_cast<std::uint32_t>(spec_.epoch)); }
+
+  void wait() {
+    time_point until = deadline_;
+    door_.watch(poller_);
+    for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
+      if (peers_[rank].ready)
+        continue;
+      if (peers_[rank].channels.control)
+        poller_.watch(*peers_[rank].channels.control, false);
+      else
+        until = std::min(until, peers_[rank].next_try);
+    }
+    poller_.wait(until);
+    // A channel that is ready all the time would keep the others from being waited for.
+    door_.forget(poller_);
+  }
+
+  // --- those who call
+
+  bool answer_callers() {
+    bool moved = door_.pump(spec_.epoch, env_.clock.now(), counters_);
+    for (group_door::caller& who : door_.take(spec_.epoch)) {
+      const group_hello hello = *who.said;
+      const bool fits = hello.to == spec_.rank && hello.from > spec_.rank
+                        && hello.from < peers_.size() && hello.size == peers_.size()
+                        && hello.members == members_;
+      if (fits) {
+        seat(std::move(who), hello);
+      } else {
+        ++counters_.callers_refused;
+        group_door::refuse(std::move(who), errc::mismatch,
+                           "group epoch " + epoch_text() + " has other members here");
+      }
+      moved = true;
+    }
+    return moved;
+  }
+
+  void seat(group_door::caller who, const group_hello& hello) {
+    peer& at = peers_[hello.from];
+    // Of two attempts the later one counts.
+    if (hello.attempt < std::max(at.attempt, at.data_attempt))
+      return;
+    if (hello.is_data) {
+      at.channels.data = std::move(who.link);
+      at.data_attempt = hello.attempt;
+    } else {
+      at.channels.control = std::move(who.link);
+      at.channels.reader = std::move(who.reader);
+      at.channels.locality = hello.locality;
+      at.attempt = hello.attempt;
+    }
+    at.ready = at.channels.control && at.channels.data && at.attempt == at.data_attempt;
+    if (at.ready)
+      say(hello.from, *at.channels.control, group_frame::welcome, false);
+  }
+
+  // --- those who are called
+
+  result<bool> dial(std::uint32_t rank) {
+    peer& at = peers_[rank];
+    const time_point now = env_.clock.now();
+    if (now < at.next_try)
+      return false;
+    const time_point until = std::min(deadline_, after(now, dial_max));
+    ++at.attempt;
+    for (const bool is_data : {false, true}) {
+      auto link = env_.transport.connect(spec_.members[rank].address, until);
+      if (!link) {
+        if (link.error().code == errc::invalid_argument)
+          return link.error();
+        again(at, link.error().text);
+        return false;
+      }
+      say(rank, **link, group_frame::hello, is_data);
+      (is_data ? at.channels.data : at.channels.control) = std::move(*link);
+    }
+    return true;
+  }
+
+  void again(peer& at, std::string why) {
+    at.channels = {};
+    at.trouble = std::move(why);
+    at.next_try = after(env_.clock.now(), dial_pause);
+  }
+
+  // A new channel has room for a frame; if it does not, it is as good as lost, and found so.
+  void say(std::uint32_t to, channel& over, group_frame kind, bool is_data) {
+    group_hello hello;
+    hello.group = door_.group();
+    hello.epoch = spec_.epoch;
+    hello.from = spec_.rank;
+    hello.to = to;
+    hello.size = static_cast<std::uint32_t>(peers_.size());
+    hello.members = members_;
+    hello.locality = spec_.locality;
+    hello.attempt = peers_[to].attempt;
+    hello.is_data = is_data;
+    outgoing_frame frame;
+    frame.kind = static_cast<std::uint8_t>(kind);
+    frame.meta = encode(hello);
+    frame_writer writer{group_frame_limits};
+    if (!writer.push(std::move(frame)))
+      return;
+    const time_point until = std::min(deadline_, after(env_.clock.now(), dial_max));
+    for (;;) {
+      auto out = writer.pump(over);
+      if (!out || *out || env_.clock.now() >= until)
+        return;
+      poller_.watch(over, true);
+      poller_.wait(until);
+      poller_.forget(over);
+    }
+  }
+
+  result<bool> read_welcome(std::uint32_t rank) {
+    peer& at = peers_[rank];
+    if (at.ready)
+      return false;
+    auto event = at.channels.reader.pump(*at.channels.control);
+    if (!event) {
+      again(at, event.error().text);
+      return false;
+    }
+    if (*event != frame_event::complete)
+      return false;
+    const auto kind = static_cast<group_frame>(at.channels.reader.header().kind);
+    if (kind == group_frame::refuse) {
+      const auto why = decode_notice(at.channels.reader.meta());
+      return make_failure(
+        why ? why->code : errc::wrong_peer,
+        name_of(spec_.members, rank) + " refused the connection" + (why ? ": " + why->text : ""));
+    }
+    const auto hello = decode_hello(at.channels.reader.meta());
+    if (kind != group_frame::welcome || !hello || hello->epoch != spec_.epoch
+        || hello->from != rank)
+      return make_failure(errc::wrong_peer,
+                          name_of(spec_.members, rank) + " answered with something else");
+    at.channels.locality = hello->locality;
+    at.ready = true;
+    return true;
+  }
+
+  environment& env_;
+  group_door& door_;
+  channel_poller& poller_;
+  const epoch_spec& spec_;
+  collective_counters& counters_;
+  time_point deadline_;
+  std::uint64_t members_;
+  std::vector<peer> peers_;
+};
+
+} // namespace
+
+result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
+                                                channel_poller& poller, const epoch_spec& spec,
+                                                collective_counters& counters,
+                                                time_point deadline) {
+  return former{env, door, poller, spec, counters, deadline}.form();
+}
+
+} // namespace troupe::detail

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/transport/collective_types.hpp>
+#include <troupe/transport/frame.hpp>
+
+/// What members of a group tell each other beside the data: frames with a meta and no bulk.
+namespace troupe::detail {
+
+/// Between each two members run two channels, both dialed by the one with the higher rank: *data*
+/// carries blocks, *control* the frames below and the news that the peer is gone. A dialer says
+/// `hello` on both and sends nothing more until it was welcomed on control, so that no block is
+/// read together with a frame.
+enum class group_frame : std::uint8_t {
+  hello = 1,   ///< who calls, for which epoch
+  welcome = 2, ///< both channels are there; who answers
+  refuse = 3,  ///< a failure: no place for the caller
+  abort = 4,   ///< a notice: the epoch is over
+  wake = 5,    ///< look again: shared memory has changed
+  ping = 6,    ///< is anybody driving an operation there?
+  pong = 7     ///< yes
+};
+
+inline constexpr frame_limits group_frame_limits{.kind_max = 7,
+                                                 .meta_bytes_max = 16384,
+                                                 .bulk_bytes_max = 0};
+
+/// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
+/// attempt u32, is_data u32; all little-endian.
+struct group_hello {
+  std::uint64_t group = 0; ///< hash of its name
+  group_epoch epoch{};
+  std::uint32_t from = 0; ///< ranks
+  std::uint32_t to = 0;
+  std::uint32_t size = 0;
+  std::uint64_t members = 0; ///< hash of the list
+  group_locality locality{};
+  std::uint32_t attempt = 0; ///< pairs a control channel with its data channel
+  bool is_data = false;
+};
+
+std::string encode(const group_hello& hello);
+std::optional<group_hello> decode_hello(std::string_view meta);
+
+/// Why an epoch ended, as one member tells the others.
+/// Grammar: code u32, count u32, count * (rank u32), text.
+struct group_notice {
+  errc code = errc::revoked;
+  std::vector<std::uint32_t> missing{}; ///< ranks of those that are gone or silent
+  std::string text{};
+};
+
+std::string encode(const group_notice& notice);
+std::optional<group_notice> decode_notice(std::string_view meta);
+
+} // namespace troupe::detail

@@ -1,0 +1,186 @@
+#include <troupe/transport/detail/group_links.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::detail {
+
+namespace {
+
+constexpr std::size_t callers_max = 1024;
+constexpr duration hello_max = std::chrono::seconds{5};
+
+outgoing_frame make_frame(group_frame kind, std::string meta) {
+  outgoing_frame out;
+  out.kind = static_cast<std::uint8_t>(kind);
+  out.meta = std::move(meta);
+  return out;
+}
+
+} // namespace
+
+// --- links
+
+group_links::~group_links() {
+  for (peer_channels& peer : peers_) {
+    if (peer.control)
+      peer.control->close();
+    if (peer.data)
+      peer.data->close();
+  }
+}
+
+std::optional<group_notice> group_links::listen() {
+  const std::lock_guard lock{mutex_};
+  std::optional<group_notice> out;
+  for (peer_channels& peer : peers_) {
+    while (peer.control && !peer.gone) {
+      auto event = peer.reader.pump(*peer.control);
+      if (!event)
+        peer.gone = true;
+      else if (*event == frame_event::complete)
+        heed(peer, out);
+      else
+        break;
+    }
+    if (peer.control && !peer.gone && !peer.writer.empty() && !peer.writer.pump(*peer.control))
+      peer.gone = true;
+  }
+  return out;
+}
+
+void group_links::heed(peer_channels& peer, std::optional<group_notice>& notice) {
+  switch (static_cast<group_frame>(peer.reader.header().kind)) {
+    case group_frame::abort:
+      if (!notice)
+        notice = decode_notice(peer.reader.meta());
+      break;
+    case group_frame::ping: push(peer, group_frame::pong, {}); break;
+    case group_frame::pong: peer.answered = true; break;
+    default: break;
+  }
+}
+
+void group_links::ask() {
+  const std::lock_guard lock{mutex_};
+  for (peer_channels& peer : peers_) {
+    peer.answered = false;
+    push(peer, group_frame::ping, {});
+  }
+}
+
+void group_links::tell(const group_notice& notice) {
+  const std::lock_guard lock{mutex_};
+  for (peer_channels& peer : peers_)
+    push(peer, group_frame::abort, encode(notice));
+}
+
+bool group_links::flush() {
+  const std::lock_guard lock{mutex_};
+  bool all = true;
+  for (peer_channels& peer : peers_) {
+    if (!peer.control || peer.gone || peer.writer.empty())
+      continue;
+    auto out = peer.writer.pump(*peer.control);
+    all = all && (!out || *out); // who has gone is found by `listen`
+  }
+  return all;
+}
+
+void group_links::wake(std::uint32_t peer) {
+  const std::lock_guard lock{mutex_};
+  // What is still queued wakes as well.
+  if (peers_[peer].writer.empty())
+    push(peers_[peer], group_frame::wake, {});
+}
+
+void group_links::push(peer_channels& to, group_frame kind, std::string meta) {
+  if (!to.control || to.gone)
+    return;
+  // A channel that has ended is found by `listen`.
+  if (to.writer.push(make_frame(kind, std::move(meta))))
+    static_cast<void>(static_cast<bool>(to.writer.pump(*to.control)));
+}
+
+// --- door
+
+bool group_door::pump(group_epoch epoch, time_point now, collective_counters& counters) {
+  while (callers_.size() < callers_max) {
+    caller next;
+    next.link = listener_->try_accept();
+    if (!next.link)
+      break;
+    next.since = now;
+    callers_.push_back(std::move(next));
+  }
+  bool news = false;
+  std::erase_if(callers_, [&](caller& who) {
+    if (!who.said) {
+      auto event = who.reader.pump(*who.link);
+      const bool silent = event && *event == frame_event::idle;
+      if (silent && now < after(who.since, hello_max))
+        return false;
+      const bool is_hello =
+        event && *event == frame_event::complete
+        && who.reader.header().kind == static_cast<std::uint8_t>(group_frame::hello);
+      who.said = is_hello ? decode_hello(who.reader.meta()) : std::nullopt;
+      if (!who.said || who.said->group != group_) {
+        ++counters.callers_refused;
+        refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
+        return true;
+      }
+      news = true;
+    }
+    if (who.said->epoch >= epoch)
+      return false;
+    ++counters.callers_refused;
+    const auto over = std::to_string(static_cast<std::uint32_t>(who.said->epoch));
+    refuse(std::move(who), errc::fenced, "group epoch " + over + " is over");
+    return true;
+  });
+  return news;
+}
+
+std::vector<group_door::caller> group_door::take(group_epoch epoch) {
+  std::vector<caller> out;
+  std::erase_if(callers_, [&](caller& who) {
+    const bool is_wanted = who.said && who.said->epoch == epoch;
+    if (is_wanted)
+      out.push_back(std::move(who));
+    return is_wanted;
+  });
+  return out;
+}
+
+void group_door::refuse(caller who, errc code, const std::string& why) {
+  frame_writer writer{group_frame_limits};
+  group_notice notice;
+  notice.code = code;
+  notice.text = why;
+  // Whoever does not take it learns from the channel's end.
+  if (writer.push(make_frame(group_frame::refuse, encode(notice))))
+    static_cast<void>(static_cast<bool>(writer.pump(*who.link)));
+  who.link->close();
+}
+
+void group_door::watch(channel_poller& poller) {
+  poller.watch(*listener_);
+  for (caller& who : callers_)
+    if (!who.said)
+      poller.watch(*who.link, false);
+}
+
+void group_door::forget(channel_poller& poller) {
+  poller.forget(*listener_);
+  for (caller& who : callers_)
+    poller.forget(*who.link);
+}
+
+std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank) {
+  std::string out = "member " + std::to_string(rank);
+  if (rank < members.size())
+    out += " (id " + std::to_string(members[rank].id) + " at " + members[rank].address + ")";
+  return out;
+}
+
+} // namespace troupe::detail

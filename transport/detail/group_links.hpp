@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/core/data_port.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/core/result.hpp>
+#include <troupe/transport/detail/group_hello.hpp>
+#include <troupe/transport/frame.hpp>
+
+/// The channels of a group's epoch, and what is told over them beside the data.
+namespace troupe::detail {
+
+/// Both channels to one member; null at the own place.
+struct peer_channels {
+  std::unique_ptr<channel> control{};
+  std::unique_ptr<channel> data{};
+  frame_reader reader{group_frame_limits}; ///< of control
+  frame_writer writer{group_frame_limits};
+  group_locality locality{};
+  bool gone = false; ///< control has ended
+  bool answered = false;
+};
+
+/// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's lane.
+class group_links {
+public:
+  explicit group_links(std::vector<peer_channels> peers) : peers_{std::move(peers)} {}
+  ~group_links();
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(peers_.size()); }
+  channel* data(std::uint32_t peer) { return peers_[peer].data.get(); }
+  channel* control(std::uint32_t peer) { return peers_[peer].control.get(); }
+  const group_locality& locality(std::uint32_t peer) const { return peers_[peer].locality; }
+
+  /// Reads what came and answers; the first notice, if there is one. Marks those that are gone.
+  std::optional<group_notice> listen();
+  /// As of the last `listen`.
+  bool is_gone(std::uint32_t peer) const { return peers_[peer].gone; }
+
+  /// To all that are there, as far as it fits now; `flush` sends the rest. True: all is out.
+  void tell(const group_notice& notice);
+  bool flush();
+  void wake(std::uint32_t peer);
+  /// Asks all whether they drive an operation; `listen` takes the answers.
+  void ask();
+  bool has_answered(std::uint32_t peer) const { return peers_[peer].answered; }
+
+private:
+  void heed(peer_channels& peer, std::optional<group_notice>& notice);
+  void push(peer_channels& to, group_frame kind, std::string meta);
+
+  std::mutex mutex_{}; // of readers, writers and control channels
+  std::vector<peer_channels> peers_;
+};
+
+/// Where others call: the listener of a member, and callers that nobody has taken yet. One lane.
+class group_door {
+public:
+  struct caller {
+    std::unique_ptr<channel> link{};
+    frame_reader reader{group_frame_limits};
+    std::optional<group_hello> said{};
+    time_point since{};
+  };
+
+  group_door(std::unique_ptr<channel_listener> listener, std::uint64_t group)
+    : listener_{std::move(listener)}, group_{group} {}
+
+  std::string address() const { return listener_->address(); }
+  std::uint64_t group() const { return group_; }
+  /// Accepts and reads; refuses strangers, and members of epochs before `epoch`. True: somebody new
+  /// has said hello.
+  bool pump(group_epoch epoch, time_point now, collective_counters& counters);
+  /// Those who said hello for `epoch`.
+  std::vector<caller> take(group_epoch epoch);
+  static void refuse(caller who, errc code, const std::string& why);
+  void watch(channel_poller& poller);
+  void forget(channel_poller& poller);
+
+private:
+  std::unique_ptr<channel_listener> listener_;
+  std::uint64_t group_;
+  std::vector<caller> callers_{};
+};
+
+/// An epoch to be formed.
+struct epoch_spec {
+  group_epoch epoch{};
+  std::vector<collective_member> members{};
+  std::uint32_t rank = 0;
+  group_locality locality{};
+};
+
+/// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
+/// names who is missing; `fenced`: the others are in a later epoch; `mismatch`: they have another
+/// list.
+result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
+                                                channel_poller& poller, const epoch_spec& spec,
+                                                collective_counters& counters, time_point deadline);
+
+/// "member 2 (id 7 at 127.0.0.1:4001)".
+std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank);
+
+} // namespace troupe::detail
