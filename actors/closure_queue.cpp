@@ -215,6 +215,7 @@ void closure_queue::stop() {
 
 void closure_queue::end_everything(after_unlock& then) {
   stopped_ = true;
+  trace(env_, "queue.stopped", {{"term", term_}, {"in_flight", in_flight_}, {"queued", queued()}});
   const char* because = "the coordinator was stopped";
   cancel_queued(because, then);
   for (const auto& c : lanes_.move_tagged())

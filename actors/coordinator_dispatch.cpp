@@ -232,6 +232,8 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
         {{"closure", flew.what->id.seq},
          {"worker", index},
          {"code", to_string(why.code)},
+         {"from_job", why.where.task.job},
+         {"from_task", why.where.task.index},
          {"why", why.text}});
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
     case verdict::put_back:
