@@ -32,7 +32,7 @@ void witness_step(worker_context& ctx, const variable_list& witness, std::int64_
 TROUPE_FUNCTION(witness_step);
 
 /// Runs `n` closures, then compares the cells.
-void witness_program(world& w, process& p, std::int64_t n) {
+void witness_program(world& w, process& p, std::int64_t n, duration idle = {}) {
   runtime rt{p.options(), p.host()};
   const auto servers = static_cast<std::int64_t>(p.options().servers);
   parameter_server_strategy strategy{rt, {.partitioner = fixed_shards_partitioner{servers}}};
@@ -45,6 +45,7 @@ void witness_program(world& w, process& p, std::int64_t n) {
   for (std::int64_t k = 0; k < n; ++k)
     coordinator.schedule(witness_step, witness, servers, k);
   coordinator.join();
+  p.env().lanes.spend(idle);
   auto cells = witness[0].read();
   std::int64_t lost = 0, doubled = 0;
   for (auto x : cells.as<std::int64_t>()) {
@@ -86,7 +87,8 @@ report run_chief(world& w) {
   return w.run();
 }
 const scenario_registration chief_crash{
-  "coordinator_restart", "200 witnessed closures, the coordinator crashes and starts again", run_chief};
+  "coordinator_restart", "200 witnessed closures, the coordinator crashes and starts again",
+  run_chief};
 
 /// Faults that effect once survives: anything but servers and the coordinator going.
 void plan_storm(world& w, std::uint64_t n, duration length) {
@@ -95,7 +97,8 @@ void plan_storm(world& w, std::uint64_t n, duration length) {
     duration at{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(length.count())))};
     duration lasts = std::chrono::milliseconds{20 + draws.below(3000)};
     auto who = worker{static_cast<std::uint32_t>(draws.below(3))};
-    node_name other = draws.below(3) == 0 ? chief : node_name{server{static_cast<std::uint32_t>(draws.below(2))}};
+    node_name other =
+      draws.below(3) == 0 ? chief : node_name{server{static_cast<std::uint32_t>(draws.below(2))}};
     auto m = w.at(at);
     switch (draws.below(9)) {
       case 0:
@@ -121,7 +124,24 @@ report run_storm(world& w) {
   plan_storm(w, 12, 1500ms);
   return w.run();
 }
-const scenario_registration storm{"worker_storm", "400 witnessed closures, worker faults", run_storm};
+const scenario_registration storm{"worker_storm", "400 witnessed closures, worker faults",
+                                  run_storm};
+
+report run_idle(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 10, 10min); });
+  w.workers(3);
+  w.servers(2);
+  return w.run();
+}
+const scenario_registration idle{"idle", "10 closures, then ten minutes of heartbeats", run_idle};
+
+report run_many(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 20'000); });
+  w.workers(3);
+  w.servers(2);
+  return w.run();
+}
+const scenario_registration many{"many_closures", "20,000 witnessed closures, no faults", run_many};
 
 report run_server(world& w) {
   w.coordinator([&w](process& p) { witness_program(w, p, 200); });
