@@ -1,0 +1,69 @@
+#include <troupe/sim/scenarios/registry.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include <troupe/core/error.hpp>
+#include <troupe/sim/scenarios/table.hpp>
+
+namespace troupe::sim {
+
+std::span<const scenario* const> all_scenarios() {
+  static constexpr std::array all{&bad_links,
+                                  &checkpoints,
+                                  &clocks_only,
+                                  &coordinator_lost,
+                                  &coordinator_restart,
+                                  &creations,
+                                  &datasets,
+                                  &everything,
+                                  &failing_steps,
+                                  &hostile_steps,
+                                  &inputs_and_priorities,
+                                  &large_values,
+                                  &many_lanes,
+                                  &partitions,
+                                  &pauses,
+                                  &server_lost,
+                                  &server_missing,
+                                  &server_silent,
+                                  &slow_machines,
+                                  &tables,
+                                  &tight_queue,
+                                  &witness_calm,
+                                  &worker_storm,
+                                  &workers_lost};
+  return all;
+}
+
+const scenario* find_scenario(std::string_view name) {
+  auto all = all_scenarios();
+  auto at = std::ranges::find(all, name, &scenario::name);
+  return at == all.end() ? nullptr : *at;
+}
+
+namespace {
+
+const scenario& get_scenario(std::string_view name) {
+  const auto* found = find_scenario(name);
+  if (!found)
+    throw_failure(errc::unknown_name, "there is no scenario '" + std::string{name} + "'");
+  return *found;
+}
+
+} // namespace
+
+std::string why_failed(std::string_view name, std::uint64_t seed) {
+  return why_failed(get_scenario(name), seed);
+}
+
+run_result run_scenario(const run_spec& spec, const run_settings& settings) {
+  return run_scenario(get_scenario(spec.scenario), spec, settings);
+}
+
+run_result run_scenario(std::string_view name, std::uint64_t seed, const run_settings& settings) {
+  const auto& s = get_scenario(name);
+  return run_scenario(s, draw_spec(s, seed), settings);
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <troupe/sim/scenario.hpp>
+
+/// Every scenario, by name: the registry of `registry.hpp` lists these.
+namespace troupe::sim {
+
+extern const scenario bad_links, checkpoints, clocks_only, coordinator_lost, coordinator_restart,
+  creations, datasets, everything, failing_steps, hostile_steps, inputs_and_priorities,
+  large_values, many_lanes, partitions, pauses, server_lost, server_missing, server_silent,
+  slow_machines, tables, tight_queue, witness_calm, worker_storm, workers_lost;
+
+} // namespace troupe::sim
