@@ -7,6 +7,7 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/payload.hpp>
+#include <troupe/core/planted.hpp>
 
 namespace troupe {
 
@@ -161,7 +162,8 @@ std::optional<failure> shard_store::refuse(const mutation_piece& piece, const or
   if (any_fence_.load(std::memory_order_acquire)) {
     std::shared_lock lock{gate_mutex_};
     auto at = fences_.find(from.task);
-    fenced = at != fences_.end() && from.inc.counter <= at->second;
+    fenced =
+      at != fences_.end() && from.inc.counter <= at->second && !planted(planted_bug::missing_fence);
   }
   if (given >= seen && !fenced)
     return std::nullopt;
