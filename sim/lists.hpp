@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace troupe::sim {
+
+/// A name and one line on what it means.
+struct list_line {
+  std::string_view id{};
+  std::string_view text{};
+};
+
+/// The rules that checkers hold runs to, by id.
+std::span<const list_line> known_invariants();
+/// The coverage marks of production code, by id.
+std::span<const list_line> known_marks();
+
+} // namespace troupe::sim

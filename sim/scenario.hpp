@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/sim/fault_plan.hpp>
+#include <troupe/sim/report.hpp>
+#include <troupe/sim/world.hpp>
+
+namespace troupe::sim {
+
+class scenario_run;
+
+/// A program on a cluster, and what may go wrong there.
+struct scenario {
+  std::string_view name{}; ///< snake_case
+  std::string_view text{}; ///< one line
+  bool fault_free = false;
+  /// Faults go past what the product promises: the program must end with a named error, in time.
+  bool beyond_guard = false;
+  /// World events that a seed has about, and why so few when it is less than 5,000.
+  std::uint64_t events_expected = 5'000;
+  std::string_view few_because{};
+  cluster_shape shape_min{};
+  cluster_shape shape_max{};
+  fault_profile faults{};
+  /// Progress is due within that virtual time of the liveness phase (or of the start, without one).
+  duration finish_within{std::chrono::minutes{5}};
+  /// Adds machines and programs to the run's world.
+  void (*build)(scenario_run& run) = nullptr;
+};
+
+/// All scenarios of the registry, in name order.
+std::span<const scenario* const> all_scenarios();
+/// Null when there is none of that name.
+const scenario* find_scenario(std::string_view name);
+
+enum class order_kind : std::uint8_t { fifo = 0, random = 1, pct = 2, replay = 3 };
+std::string_view to_string(order_kind kind);
+
+/// One run, as plain data: everything that decides what happens in it.
+struct run_spec {
+  std::string scenario{};
+  std::uint64_t seed = 1;
+  cluster_shape shape{};
+  fault_plan plan{};
+  order_kind order = order_kind::random;
+  std::uint32_t pct_changes = 0;
+  /// `order_kind::replay`: the picks.
+  std::vector<std::uint32_t> picks{};
+};
+
+/// The run of that seed.
+run_spec draw_spec(const scenario& s, std::uint64_t seed);
+
+/// How to look at a run; nothing here changes what happens.
+struct run_settings {
+  std::FILE* trace_to = nullptr;
+  bool record_picks = false;
+  std::uint64_t steps_max = 5'000'000;
+  /// Sees all events too; outlives the run.
+  observer* also = nullptr;
+};
+
+struct run_result {
+  report rep{};
+  std::vector<std::uint32_t> picks{};
+  std::uint64_t closures = 0; ///< that the program scheduled
+  std::uint64_t faults = 0;   ///< actions that had an effect
+  std::uint64_t trouble = 0;  ///< attempts of steps that misbehaved
+  bool ok() const { return rep.ok(); }
+  /// The broken rule; empty when all is well. `stuck`, `time_limit`, ... for runs that didn't end.
+  std::string rule() const;
+  std::string text() const { return rep.text(); }
+};
+
+/// Runs it, with all checkers. @pre the scenario of that name exists.
+run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
+/// The run of that seed.
+run_result run_scenario(std::string_view name, std::uint64_t seed,
+                        const run_settings& settings = {});
+/// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
+std::string replay_command(std::string_view name, std::uint64_t seed);
+
+} // namespace troupe::sim

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/sim/scenario.hpp>
+#include <troupe/sim/step_dice.hpp>
+
+namespace troupe::sim {
+
+/// What a scenario's programs share with the run around them. Outlives the world.
+class scenario_run {
+public:
+  scenario_run(world& w, const scenario& s, const run_spec& spec);
+  scenario_run(const scenario_run&) = delete;
+  ~scenario_run();
+
+  world& cluster() { return world_; }
+  const run_spec& spec() const { return spec_; }
+  const cluster_shape& shape() const { return spec_.shape; }
+  const scenario& which() const { return scenario_; }
+  /// For the scenario's steps.
+  step_dice dice() const { return step_dice::of(spec_.seed, spec_.plan.steps); }
+  /// A stream of draws for the program's own choices.
+  draw_stream draws(std::string_view purpose) const { return {spec_.seed, purpose}; }
+
+  /// An object of the scenario's own that all its programs see, over crashes too.
+  template <class T>
+  std::shared_ptr<T> share() {
+    auto out = std::make_shared<T>();
+    kept_.push_back(out);
+    return out;
+  }
+
+  // -- the program reports --
+
+  /// What it waits for now: named when the run gets stuck.
+  void phase(process& p, std::string_view what);
+  /// Breaks `rule` unless `holds`.
+  void expect(bool holds, std::string_view rule, const std::string& text);
+  /// The program ended with a named error: the allowed end beyond the guard.
+  void ended_with(process& p, const error& why);
+  bool has_ended_with_error() const { return ended_with_error_; }
+
+private:
+  world& world_;
+  const scenario& scenario_;
+  const run_spec& spec_;
+  std::vector<std::shared_ptr<void>> kept_{};
+  bool ended_with_error_ = false;
+};
+
+} // namespace troupe::sim
