@@ -144,6 +144,9 @@ public:
   [[noreturn]] virtual void leave_now(int code) = 0;
   /// Lets others run, on a lane or a user thread.
   virtual void yield() = 0;
+  /// Stands for `d` of computing on the calling lane: nothing in production, virtual time in
+  /// simulation.
+  virtual void spend(duration d) { (void)d; }
 };
 
 // --- tracing

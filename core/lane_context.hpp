@@ -9,10 +9,21 @@ namespace troupe {
 struct execution_context {
   void* strategy = nullptr; ///< the innermost `scope`'s strategy, null outside
   void* step = nullptr;     ///< the running step's host, null outside a step
+  int destructors = 0;      ///< that wait, on the stack: see `destructor_waits`
 };
 
 /// The running lane's context. The only thread_local of the library.
 execution_context& current_context();
+
+/// Stands in a destructor that waits. A simulator ends a lane by an exception from its wait, which
+/// must not leave a destructor: there the wait returns instead.
+class destructor_waits {
+public:
+  destructor_waits() { ++current_context().destructors; }
+  ~destructor_waits() { --current_context().destructors; }
+  destructor_waits(const destructor_waits&) = delete;
+  destructor_waits& operator=(const destructor_waits&) = delete;
+};
 
 /// Makes `to` the running lane's context (null: the thread's own) and returns the one before. For
 /// lane ports.

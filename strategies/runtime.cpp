@@ -18,12 +18,18 @@ void configure(caf::actor_system_config& config, bool network) {
     load_network(config);
 }
 
+namespace {
+
+runtime_options with_trace(runtime_options options, tracer* trace) {
+  options.trace = trace;
+  return options;
+}
+
+} // namespace
+
 runtime::impl::impl(runtime_options options, caf::actor_system* host)
   : options_{std::move(options)} {
-  if (!over_processes() && options_.workers == 0)
-    throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
-  if (!over_processes() && options_.servers == 0)
-    throw_failure(errc::bad_config, "runtime: servers is 0, at least one is needed");
+  check_options();
   if (over_processes()) {
     check_address(options_.coordinator_address, "coordinator_address");
     check_address(options_.listen_address, "listen_address");
@@ -31,10 +37,35 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
   }
   ports_ = make_production_ports();
   transport_ = make_asio_transport(ports_->clock());
-  env_ = std::make_unique<environment>(environment{ports_->clock(), ports_->random(),
-                                                   ports_->storage(), ports_->lanes(),
-                                                   ports_->waits(), *transport_, options_.trace});
+  own_env_ = std::make_unique<environment>(
+    environment{ports_->clock(), ports_->random(), ports_->storage(), ports_->lanes(),
+                ports_->waits(), *transport_, options_.trace});
+  env_ = own_env_.get();
   make_system(host);
+  if (over_processes())
+    network_ = network_of(*system_);
+  start_or_end();
+}
+
+runtime::impl::impl(runtime_options options, const runtime_host& host)
+  : options_{with_trace(std::move(options), host.env.trace)},
+    env_{&host.env},
+    system_{&host.system},
+    network_{over_processes() ? host.network : caf::actor{}} {
+  check_options();
+  if (over_processes() && !network_)
+    throw_failure(errc::bad_config, "runtime: the host brings no network");
+  start_or_end();
+}
+
+void runtime::impl::check_options() const {
+  if (!over_processes() && options_.workers == 0)
+    throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
+  if (!over_processes() && options_.servers == 0)
+    throw_failure(errc::bad_config, "runtime: servers is 0, at least one is needed");
+}
+
+void runtime::impl::start_or_end() {
   try {
     start();
   } catch (...) { // what was started must end, or the system would wait for it for ever
@@ -72,6 +103,7 @@ void keep_for_ever(std::shared_ptr<const void> what) {
 } // namespace
 
 runtime::impl::~impl() {
+  destructor_waits here;
   shutdown(std::chrono::seconds{10});
   let_go();
 }
@@ -85,7 +117,7 @@ void runtime::impl::let_go() {
   if (lanes_abandoned_) {
     keep_for_ever(std::move(ports_));
     keep_for_ever(std::move(transport_));
-    keep_for_ever(std::move(env_));
+    keep_for_ever(std::move(own_env_));
   }
 }
 
@@ -152,7 +184,7 @@ membership_actor_options runtime::impl::membership_settings() {
   out.ended = membership_ended_;
   if (over_processes()) {
     auto at = split_address(options_.coordinator_address, "coordinator_address");
-    out.network = network_of(*system_);
+    out.network = network_;
     out.listen_host = at.host;
     out.listen_port = at.port;
     out.published = std::make_shared<promise_slot<std::uint16_t>>(*env_);
@@ -235,7 +267,7 @@ member_options runtime::impl::member_settings(const task_id& task, local_member&
   }
   auto to = split_address(options_.coordinator_address, "coordinator_address");
   auto at = split_address(options_.listen_address, "listen_address");
-  out.network = network_of(*system_);
+  out.network = network_;
   out.coordinator_host = to.host;
   out.coordinator_port = to.port;
   out.listen_host = at.host;
@@ -447,6 +479,8 @@ runtime::runtime(runtime_options options)
   : impl_{std::make_unique<impl>(std::move(options), nullptr)} {}
 runtime::runtime(runtime_options options, caf::actor_system& host)
   : impl_{std::make_unique<impl>(std::move(options), &host)} {}
+runtime::runtime(runtime_options options, const runtime_host& host)
+  : impl_{std::make_unique<impl>(std::move(options), host)} {}
 runtime::runtime(runtime&&) noexcept = default;
 runtime& runtime::operator=(runtime&&) noexcept = default;
 runtime::~runtime() = default;

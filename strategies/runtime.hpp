@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <caf/actor.hpp>
 #include <caf/fwd.hpp>
 
 #include <troupe/core/environment.hpp>
@@ -71,6 +72,17 @@ struct runtime_options {
 /// the network layer, but cannot see whether the message types are registered.
 void configure(caf::actor_system_config& config, bool network = false);
 
+/// A host that brings everything which a process of a cluster stands on: a simulator, or a program
+/// with a network of its own. All of it outlives the runtime.
+struct runtime_host {
+  /// Made from a configuration that went through `configure`.
+  caf::actor_system& system;
+  /// Its tracer is used; `runtime_options::trace` is not.
+  const environment& env;
+  /// Speaks the protocol of CAF's middleman (publish, connect); used only over processes.
+  caf::actor network;
+};
+
 /// One process of a cluster, or a whole cluster in one process. Owns the actors and lanes that it
 /// starts; `shutdown` or the destructor ends them. Made and used on the program's threads.
 class runtime {
@@ -80,6 +92,9 @@ public:
   explicit runtime(runtime_options options);
   /// On the host's actor system, which outlives the runtime.
   runtime(runtime_options options, caf::actor_system& host);
+  /// On the host's system, ports and network. Addresses are what that network understands: the rule
+  /// that reaching other machines takes a token is the host's to keep.
+  runtime(runtime_options options, const runtime_host& host);
   runtime(runtime&&) noexcept;
   runtime& operator=(runtime&&) noexcept;
   ~runtime();

@@ -158,7 +158,10 @@ public:
     kept_.push_back(at->second.made.object); // a step that hangs may outlive the resource's drop
     return at->second.made;
   }
-  void compute(duration) override { enter(); }
+  void compute(duration d) override {
+    enter();
+    env_.lanes.spend(d);
+  }
 
 private:
   template <class T>

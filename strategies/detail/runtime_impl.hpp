@@ -21,6 +21,7 @@ namespace troupe {
 class runtime::impl {
 public:
   impl(runtime_options options, caf::actor_system* host);
+  impl(runtime_options options, const runtime_host& host);
   ~impl();
 
   int serve();
@@ -48,7 +49,9 @@ private:
   static address_parts split_address(const std::string& text, const char* field);
   void check_address(const std::string& text, const char* field) const;
   bool over_processes() const { return options_.task.has_value(); }
+  void check_options() const;
   void make_system(caf::actor_system* host);
+  void start_or_end();
   void let_go();
   template <class Actor>
   void follow_end(const Actor& actor);
@@ -71,10 +74,12 @@ private:
 
   std::unique_ptr<production_ports> ports_;
   std::unique_ptr<data_transport> transport_;
-  std::unique_ptr<environment> env_;
+  std::unique_ptr<environment> own_env_; ///< null when the host brought one
+  const environment* env_ = nullptr;
   caf::actor_system_config config_{};
   std::unique_ptr<caf::actor_system> own_system_;
   caf::actor_system* system_ = nullptr;
+  caf::actor network_{}; ///< null within one process
   std::unique_ptr<data_lane> data_;
   std::vector<std::shared_ptr<shard_store>> stores_{};
   std::vector<local_member> members_{};

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <troupe/sim/action.hpp>
+#include <troupe/sim/detail/calendar.hpp>
+#include <troupe/sim/detail/data_connection.hpp>
+#include <troupe/sim/draws.hpp>
+#include <troupe/sim/packet.hpp>
+#include <troupe/sim/world.hpp>
+
+namespace troupe::sim {
+
+class life;
+
+/// One direction between two machines.
+struct link {
+  std::uint32_t blocked = 0; ///< how many partitions and stalls hold it
+  std::uint64_t round = 0;   ///< counts heals: what began before is over
+  duration extra{};
+  time_point last{};                 ///< control packets arrive in order
+  std::vector<std::uint32_t> held{}; ///< packets that wait for the end of a block
+  draw_stream draws{};
+};
+
+/// Links, connections and what is under way. A stream between two processes is in order and without
+/// loss until it ends: faults are delay, stall, one-way loss of progress, and reset.
+class network {
+public:
+  explicit network(world::core& w);
+  void add_machine();
+
+  // -- processes --
+  std::uint64_t route(life& from, const life_id& to);
+  void send(packet&& p);
+  /// `l` has ended: its peers hear of it as `flags` (crash_flag) say.
+  void process_gone(life& l, std::int64_t flags);
+
+  // -- faults --
+  void block(std::uint32_t from, std::uint32_t to, duration length);
+  void delay(std::uint32_t from, std::uint32_t to, duration extra, duration length);
+  bool heal(std::uint32_t from, std::uint32_t to);
+  bool reset(std::uint32_t a, std::uint32_t b);
+  void release_held(std::uint32_t machine);
+  bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).blocked > 0; }
+
+  // -- the world's loop --
+  void arrive(std::uint32_t index);
+
+  // -- the data plane --
+  std::shared_ptr<data_connection> open_channel(life& from, std::uint32_t to, std::uint16_t port);
+  /// How much of `bytes` travels in one piece: sometimes less than could.
+  std::size_t segment_size(std::size_t bytes);
+  void send_data(data_connection& c, int end, packet::kind_t kind, std::vector<char> bytes = {});
+
+  std::uint64_t arrived = 0;
+  std::uint64_t bytes_arrived = 0;
+
+private:
+  struct connection {
+    life_id a{}, b{};
+    bool dropped = false; ///< what is under way is lost
+    const life_id& other(std::uint32_t machine) const { return a.machine == machine ? b : a; }
+  };
+
+  link& at(std::uint32_t from, std::uint32_t to) { return links_[from][to]; }
+  void put(std::uint32_t index);
+  duration travel_time(link& l, const packet& p);
+  time_point& last_of(const packet& p, link& l);
+  void unblock(std::uint32_t from, std::uint32_t to);
+  void give_up(std::uint32_t from, std::uint32_t to);
+  void dispatch(packet& p);
+  void dispatch_control(life* to, packet& p);
+  void dispatch_data(life* to, packet& p);
+  void on_dial(life* to, packet& p);
+  void on_dialed(life& to, packet& p);
+  void on_data_dial(life* to, packet& p);
+  void lose(life& side, std::uint32_t peer);
+  void answer(const packet& p, packet::kind_t kind);
+  std::uint64_t open(const life_id& a, const life_id& b);
+  life* up_at(std::uint32_t machine);
+
+  world::core& world_;
+  std::vector<std::vector<link>> links_{};
+  slots<packet> packets_{};
+  std::vector<connection> connections_{1};
+  std::vector<std::shared_ptr<data_connection>> channels_{1}; ///< by number
+  draw_stream segments_;
+};
+
+} // namespace troupe::sim

@@ -1,0 +1,404 @@
+#include <troupe/sim/detail/network.hpp>
+
+#include <algorithm>
+
+#include <troupe/sim/detail/core.hpp>
+#include <troupe/sim/detail/transport.hpp>
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr duration loopback = std::chrono::microseconds{5};
+
+} // namespace
+
+network::network(world::core& w) : world_{w}, segments_{w.options.seed, "segments"} {}
+
+void network::add_machine() {
+  auto n = links_.size() + 1;
+  links_.resize(n);
+  for (std::size_t from = 0; from < n; ++from)
+    for (auto& row = links_[from]; row.size() < n;) {
+      auto& l = row.emplace_back();
+      l.draws = draw_stream{world_.options.seed, "link"}.at(from * 4096 + row.size());
+    }
+}
+
+life* network::up_at(std::uint32_t machine) {
+  auto* l = world_.machines[machine]->now.get();
+  return l && l->is_up() ? l : nullptr;
+}
+
+// --- under way
+// ------------------------------------------------------------------------------------------------------
+
+duration network::travel_time(link& l, const packet& p) {
+  if (p.from.machine == p.to_life.machine)
+    return loopback;
+  const auto& o = world_.options;
+  auto jitter = l.draws.below(static_cast<std::uint64_t>(o.latency_jitter.count()) + 1);
+  auto out = o.latency_min + duration{static_cast<std::int64_t>(jitter)};
+  if (l.draws.chance(o.latency_tail_per_mille))
+    out *= static_cast<std::int64_t>(2 + l.draws.below(18));
+  auto on_wire = p.bytes.size() * 1'000'000'000 / o.bytes_per_second;
+  return out + l.extra + duration{static_cast<std::int64_t>(on_wire)};
+}
+
+/// When the last packet of its stream arrives: none overtakes.
+time_point& network::last_of(const packet& p, link& l) {
+  return is_data(p.kind) ? channels_[p.epoch]->ends[1 - p.token].last : l.last;
+}
+
+void network::send(packet&& p) { put(packets_.put(std::move(p))); }
+
+void network::put(std::uint32_t index) {
+  const auto& p = packets_[index];
+  auto& l = at(p.from.machine, p.to_life.machine);
+  auto& last = last_of(p, l);
+  last = std::max(world_.now + travel_time(l, p), last + duration{1});
+  world_.events.push(last, calendar::packet_arrives, index);
+}
+
+void network::arrive(std::uint32_t index) {
+  const auto& p = packets_[index];
+  auto& l = at(p.from.machine, p.to_life.machine);
+  auto& m = *world_.machines[p.to_life.machine];
+  if (l.blocked > 0)
+    return l.held.push_back(index);
+  if (m.paused)
+    return m.held.push_back(index);
+  auto taken = packets_.take(index);
+  ++arrived;
+  bytes_arrived += taken.bytes.size();
+  auto& h = world_.hash;
+  h.fold(taken.kind | std::uint64_t{taken.from.machine} << 8
+         | std::uint64_t{taken.to_life.machine} << 24 | std::uint64_t{taken.from.number} << 40);
+  h.fold(taken.to ^ taken.epoch << 20);
+  h.fold(taken.bytes.data(), taken.bytes.size());
+  dispatch(taken);
+}
+
+void network::release_held(std::uint32_t machine) {
+  for (auto index : std::exchange(world_.machines[machine]->held, {}))
+    arrive(index);
+}
+
+void network::dispatch(packet& p) {
+  auto* to = up_at(p.to_life.machine);
+  if (is_data(p.kind))
+    dispatch_data(to, p);
+  else
+    dispatch_control(to, p);
+}
+
+/// Back to where it came from, unless the machine is off.
+void network::answer(const packet& p, packet::kind_t kind) {
+  auto& m = *world_.machines[p.to_life.machine];
+  if (m.off)
+    return;
+  packet out;
+  out.kind = kind;
+  out.from = m.now ? m.now->id() : life_id{.machine = m.index};
+  out.to_life = p.from;
+  out.epoch = p.epoch;
+  out.token = is_data(kind) ? 1 - p.token : p.token;
+  send(std::move(out));
+}
+
+// --- the control plane
+// -------------------------------------------------------------------------------------------
+
+std::uint64_t network::open(const life_id& a, const life_id& b) {
+  connections_.push_back({a, b});
+  return connections_.size() - 1;
+}
+
+std::uint64_t network::route(life& from, const life_id& to) {
+  auto epoch = from.routes[to.machine];
+  if (epoch != 0)
+    return connections_[epoch].other(from.id().machine) == to ? epoch : 0;
+  // The handle came from a third party: connected at once, where BASP would take a moment.
+  auto* peer = up_at(to.machine);
+  if (!peer || peer->id() != to || is_blocked(from.id().machine, to.machine))
+    return 0;
+  auto& theirs = peer->routes[from.id().machine];
+  if (theirs == 0)
+    theirs = open(from.id(), to);
+  else if (connections_[theirs].other(to.machine) != from.id())
+    return 0;
+  return from.routes[to.machine] = theirs;
+}
+
+void network::lose(life& side, std::uint32_t peer) {
+  auto epoch = std::exchange(side.routes[peer], 0);
+  if (epoch == 0)
+    return;
+  world_.hash.fold(0x10057 + epoch);
+  side.actors().lose_peer(connections_[epoch].other(side.id().machine));
+}
+
+void network::dispatch_control(life* to, packet& p) {
+  switch (p.kind) {
+    case packet::dial: return on_dial(to, p);
+    case packet::dialed:
+      if (to && to->id() == p.to_life)
+        on_dialed(*to, p);
+      return;
+    case packet::refused:
+      if (to && to->id() == p.to_life)
+        to->actors().dialed(p.token, {}, 0);
+      return;
+    case packet::finished:
+      if (to && to->routes[p.from.machine] == p.epoch)
+        lose(*to, p.from.machine);
+      return;
+    default: break;
+  }
+  if (connections_[p.epoch].dropped)
+    return;
+  if (to && to->routes[p.from.machine] == p.epoch)
+    to->actors().deliver(p);
+  else
+    answer(p, packet::finished);
+}
+
+void network::on_dial(life* to, packet& p) {
+  auto actor = to ? to->actors().published_at(p.port) : 0;
+  if (actor == 0)
+    return answer(p, packet::refused);
+  // A connection that both still believe in is used again; a half of one is dropped first.
+  auto from = p.from.machine;
+  auto* dialer = up_at(from);
+  auto epoch = to->routes[from];
+  if (epoch != 0 && (!dialer || dialer->routes[p.to_life.machine] != epoch)) {
+    lose(*to, from);
+    epoch = 0;
+  }
+  if (epoch == 0)
+    to->routes[from] = epoch = open(p.from, to->id());
+  packet out;
+  out.kind = packet::dialed;
+  out.from = to->id();
+  out.to_life = p.from;
+  out.epoch = epoch;
+  out.to = actor;
+  out.token = p.token;
+  send(std::move(out));
+}
+
+void network::on_dialed(life& to, packet& p) {
+  auto peer = p.from.machine;
+  if (to.routes[peer] != p.epoch) {
+    lose(to, peer);
+    to.routes[peer] = p.epoch;
+  }
+  to.actors().dialed(p.token, p.from, p.to);
+}
+
+// --- ends
+// -----------------------------------------------------------------------------------------------------------
+
+void network::process_gone(life& l, std::int64_t flags) {
+  const bool loses = flags & crash_loses_sent;
+  const bool silent = flags & crash_silent;
+  for (std::uint32_t m = 0; m < l.routes.size(); ++m)
+    if (auto epoch = l.routes[m]; epoch != 0) {
+      connections_[epoch].dropped |= loses;
+      if (silent)
+        continue;
+      packet out;
+      out.kind = packet::finished;
+      out.from = l.id();
+      out.to_life = connections_[epoch].other(l.id().machine);
+      out.epoch = epoch;
+      send(std::move(out));
+    }
+  for (auto number : l.channels) {
+    auto& c = *channels_[number];
+    int mine = c.ends[0].life == l.id() ? 0 : 1;
+    if (!c.ends[mine].open || c.ends[mine].peer_gone)
+      continue;
+    c.dropped |= loses;
+    if (!silent)
+      send_data(c, mine, loses ? packet::data_reset : packet::data_finished);
+  }
+}
+
+bool network::reset(std::uint32_t a, std::uint32_t b) {
+  bool any = false;
+  auto *x = up_at(a), *y = up_at(b);
+  if (!x || !y)
+    return false;
+  if (auto epoch = x->routes[b]; epoch != 0 && y->routes[a] == epoch) {
+    any = connections_[epoch].dropped = true;
+    for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}}) {
+      packet out;
+      out.kind = packet::finished;
+      out.from = from->id();
+      out.to_life = to->id();
+      out.epoch = epoch;
+      send(std::move(out));
+    }
+  }
+  for (auto number : x->channels) {
+    auto& c = *channels_[number];
+    int mine = c.ends[0].life == x->id() ? 0 : 1;
+    if (c.ends[1 - mine].life != y->id() || c.dropped || !c.ends[0].open || !c.ends[1].open)
+      continue;
+    any = c.dropped = true;
+    send_data(c, 0, packet::data_reset);
+    send_data(c, 1, packet::data_reset);
+  }
+  return any;
+}
+
+// --- links
+// ----------------------------------------------------------------------------------------------------------
+
+void network::block(std::uint32_t from, std::uint32_t to, duration length) {
+  auto& l = at(from, to);
+  ++l.blocked;
+  auto round = l.round;
+  if (length > duration{})
+    world_.later(length, [this, from, to, round] {
+      if (at(from, to).round == round && at(from, to).blocked > 0)
+        unblock(from, to);
+    });
+  world_.later(world_.options.give_up_after, [this, from, to, round] {
+    if (at(from, to).round == round && at(from, to).blocked > 0)
+      give_up(from, to);
+  });
+}
+
+void network::unblock(std::uint32_t from, std::uint32_t to) {
+  auto& l = at(from, to);
+  if (--l.blocked > 0)
+    return;
+  ++l.round;
+  for (auto index : std::exchange(l.held, {}))
+    arrive(index);
+}
+
+bool network::heal(std::uint32_t from, std::uint32_t to) {
+  auto& l = at(from, to);
+  bool any = l.blocked > 0 || l.extra > duration{};
+  l.extra = {};
+  if (l.blocked > 0) {
+    l.blocked = 1;
+    unblock(from, to);
+  }
+  return any;
+}
+
+void network::delay(std::uint32_t from, std::uint32_t to, duration extra, duration length) {
+  auto& l = at(from, to);
+  l.extra = extra;
+  if (length > duration{})
+    world_.later(length, [this, from, to, extra] {
+      if (at(from, to).extra == extra)
+        at(from, to).extra = {};
+    });
+}
+
+/// The senders' systems have tried for too long: their connections end.
+void network::give_up(std::uint32_t from, std::uint32_t to) {
+  for (auto index : std::exchange(at(from, to).held, {})) {
+    auto p = packets_.take(index);
+    if (is_data(p.kind)) {
+      auto& c = *channels_[p.epoch];
+      c.dropped = true;
+      c.ends[1 - p.token].peer_gone = true;
+      c.ends[1 - p.token].who.tell();
+    } else if (auto* sender = up_at(from);
+               sender && sender->id() == p.from && p.epoch != 0 && sender->routes[to] == p.epoch) {
+      connections_[p.epoch].dropped = true;
+      lose(*sender, to);
+    }
+  }
+}
+
+// --- the data plane
+// ----------------------------------------------------------------------------------------------
+
+std::size_t network::segment_size(std::size_t bytes) {
+  auto n = std::min(bytes, world_.options.segment_bytes);
+  if (n > 1 && segments_.below(8) == 0) // as a stream may, in the middle of anything
+    n = 1 + static_cast<std::size_t>(segments_.below(n - 1));
+  return n;
+}
+
+std::shared_ptr<data_connection> network::open_channel(life& from, std::uint32_t to,
+                                                       std::uint16_t port) {
+  auto c = std::make_shared<data_connection>();
+  c->number = channels_.size();
+  c->ends[0].life = from.id();
+  c->ends[1].life = {.machine = to};
+  channels_.push_back(c);
+  from.channels.push_back(c->number);
+  packet p;
+  p.kind = packet::data_dial;
+  p.from = from.id();
+  p.to_life = {.machine = to};
+  p.epoch = c->number;
+  p.token = 1;
+  p.port = port;
+  send(std::move(p));
+  return c;
+}
+
+void network::send_data(data_connection& c, int end, packet::kind_t kind, std::vector<char> bytes) {
+  packet p;
+  p.kind = kind;
+  p.from = c.ends[end].life;
+  p.to_life = c.ends[1 - end].life;
+  p.epoch = c.number;
+  p.token = static_cast<std::uint64_t>(1 - end);
+  p.bytes = std::move(bytes);
+  c.ends[end].under_way += p.bytes.size();
+  send(std::move(p));
+}
+
+void network::on_data_dial(life* to, packet& p) {
+  auto c = channels_[p.epoch];
+  auto listener =
+    to ? to->listeners.find(p.port) : std::map<std::uint16_t, sim_listener*>::iterator{};
+  if (!to || listener == to->listeners.end())
+    return answer(p, packet::data_refused);
+  c->ends[1].life = to->id();
+  if (!listener->second->take(c))
+    return answer(p, packet::data_refused);
+  to->channels.push_back(c->number);
+  send_data(*c, 1, packet::data_dialed);
+}
+
+void network::dispatch_data(life* to, packet& p) {
+  auto& c = *channels_[p.epoch];
+  auto& here = c.ends[p.token];
+  c.ends[1 - p.token].under_way -= p.bytes.size();
+  if (p.kind == packet::data_dial)
+    return on_data_dial(to, p);
+  bool there = to && to->id() == here.life;
+  switch (p.kind) {
+    case packet::data_bytes:
+      if (c.dropped)
+        return;
+      if (!there || !here.open)
+        return answer(p, packet::data_reset);
+      here.inbox.push(std::move(p.bytes));
+      break;
+    case packet::data_dialed:
+      if (c.state == data_connection::dialling)
+        c.state = data_connection::established;
+      break;
+    case packet::data_refused: c.state = data_connection::refused; [[fallthrough]];
+    case packet::data_finished: here.peer_gone = true; break;
+    default: // reset
+      here.peer_gone = true;
+      here.inbox.clear();
+  }
+  if (there)
+    here.who.tell();
+}
+
+} // namespace troupe::sim

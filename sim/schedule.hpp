@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+/// Who runs next: strategies over the set of what could.
+namespace troupe::sim {
+
+/// Something that could run now.
+struct choice {
+  enum kind_t : std::uint8_t { actor, lane, timer, world } kind = actor;
+  std::uint32_t machine = 0;
+  std::uint64_t task = 0;  ///< stable over a life: an actor's or a lane's number
+  std::uint64_t since = 0; ///< lower: could run earlier
+};
+
+/// All of them in a fixed order. Valid during one pick.
+class choices {
+public:
+  virtual ~choices() = default;
+  virtual std::size_t size() const = 0;
+  virtual choice at(std::size_t i) const = 0;
+  /// The one that could run for the longest time.
+  virtual std::size_t oldest() const = 0;
+};
+
+class schedule {
+public:
+  virtual ~schedule() = default;
+  /// An index below `among.size()`, which is at least 2.
+  virtual std::size_t pick(const choices& among) = 0;
+};
+
+/// What stands for `choices::oldest()` in recorded picks.
+inline constexpr std::uint32_t fifo_pick = 0xffffffffu;
+
+/// In the order in which things became ready.
+std::unique_ptr<schedule> make_fifo_schedule();
+/// Each pick uniform.
+std::unique_ptr<schedule> make_random_schedule(std::uint64_t seed);
+/// Random priorities of actors, lanes and machines' timers; at `changes` of the first `steps` picks
+/// the running one falls behind all others. Source: Burckhardt et al. 2010 (PCT).
+std::unique_ptr<schedule> make_pct_schedule(std::uint64_t seed, std::uint32_t changes,
+                                            std::uint64_t steps);
+/// The recorded picks, then FIFO. A pick that does not fit is FIFO too.
+std::unique_ptr<schedule> make_replay_schedule(std::vector<std::uint32_t> picks);
+
+} // namespace troupe::sim

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/sim/draws.hpp>
+
+namespace troupe::sim {
+
+/// A machine's disk, in memory, over the lives of its processes.
+///
+/// What survives a loss of power is what POSIX promises: bytes of a file once `sync` returned, of
+/// the others some blocks, none or all (blocks of 512 or 4096 bytes; a lost block within the length
+/// that survived reads as before or as zeros); names in a directory once `sync_directory` returned,
+/// of later creations, removals and renames a prefix, a subset, none or all; a rename survives
+/// whole or not at all.
+class sim_disk {
+public:
+  enum class fault : std::uint8_t { torn_write, io_error, no_space, bit_flip, slow };
+
+  sim_disk(std::uint64_t seed, std::string_view machine);
+
+  // -- faults --
+
+  /// The next `count` operations that it can hit: writes (torn_write, no_space), reads (bit_flip),
+  /// any (io_error, slow). `each`: how long a slow one takes.
+  void inject(fault what, std::uint64_t count, duration each = {});
+  void clear_faults();
+  /// Unsynced bytes and names go or stay, by draws. Open files are dead.
+  void power_fail();
+  /// Open files are dead; everything written stays.
+  void process_gone() { ++life_; }
+  /// Faults that hit, so far.
+  std::uint64_t hits() const { return hits_; }
+
+  // -- looking in from outside --
+
+  /// Content as a process sees it now; nothing when the file is not there.
+  std::optional<std::string> content(const std::string& path) const;
+  /// What would be left if the power failed and nothing unsynced survived.
+  std::optional<std::string> durable_content(const std::string& path) const;
+  /// Replaces the content, durably. False when the file is not there.
+  bool set_content(const std::string& path, std::string bytes);
+  /// Paths of all files, sorted.
+  std::vector<std::string> files() const;
+
+  // -- for the port --
+
+  /// A view of the disk for one process. `alive`: whether it still may use it; `spend`: lets time
+  /// pass there.
+  std::unique_ptr<storage_port> open_port(std::function<bool()> alive,
+                                          std::function<void(duration)> spend);
+
+private:
+  struct node;
+  class port;
+  class writer;
+  class reader;
+  using node_ptr = std::shared_ptr<node>;
+  struct pending_fault {
+    std::uint64_t count = 0;
+    duration each{};
+  };
+  enum class operation : std::uint8_t { read, write, other };
+
+  std::optional<fault> hit(operation what);
+  bool take(fault which);
+  node_ptr find(const std::string& path) const;
+  void fail_directory(node& at);
+  void fail_file(node& file);
+  std::string surviving(const node& file, std::uint64_t mode);
+
+  draw_stream draws_;
+  node_ptr root_;
+  std::map<fault, pending_fault> faults_{};
+  std::uint64_t life_ = 0;
+  std::uint64_t hits_ = 0;
+};
+
+} // namespace troupe::sim

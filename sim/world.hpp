@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/sim/action.hpp>
+#include <troupe/sim/names.hpp>
+#include <troupe/sim/observer.hpp>
+#include <troupe/sim/process.hpp>
+#include <troupe/sim/report.hpp>
+#include <troupe/sim/schedule.hpp>
+#include <troupe/sim/storage.hpp>
+
+namespace troupe::sim {
+
+struct world_options {
+  std::uint64_t seed = 1;
+  /// Null: random, by the seed.
+  std::unique_ptr<schedule> order{};
+  /// One line a traced event goes there.
+  std::FILE* trace_to = nullptr;
+  /// Keeps the picks, for a replay.
+  bool record_picks = false;
+
+  // limits
+  std::uint64_t steps_max = 20'000'000;
+  duration time_max = std::chrono::hours{2};
+
+  // what things take
+  duration step_cost = std::chrono::microseconds{2}; ///< a message handled, a lane's turn
+  duration closure_cost{};                           ///< what a step is charged that says nothing
+  duration latency_min = std::chrono::microseconds{100};
+  duration latency_jitter = std::chrono::microseconds{200};
+  std::uint32_t latency_tail_per_mille = 5; ///< packets that take up to 20 times as long
+  std::uint64_t bytes_per_second = 1'000'000'000;
+  /// A system gives a connection up when what it sent is not taken for so long.
+  duration give_up_after = std::chrono::minutes{2};
+  std::size_t channel_bytes = std::size_t{1} << 20; ///< under way in a data channel, a direction
+  std::size_t segment_bytes = std::size_t{32} << 10;
+};
+
+/// A cluster in one thread, with virtual time. Deterministic: what happens is a function of the
+/// options, the programs and the actions.
+///
+///   world w{seed};
+///   w.coordinator([&](process& p) { runtime rt{p.options(), p.host()}; ... });
+///   w.workers(3);
+///   w.servers(2);
+///   w.at(2s).crash(worker{1});
+///   w.at(3s).restart(worker{1});
+///   auto r = w.run();
+///
+/// What programs write to outside must outlive the world: processes that crashed release their
+/// objects, with all ports cut, only when the world is destroyed.
+class world {
+public:
+  explicit world(std::uint64_t seed);
+  explicit world(world_options options);
+  ~world();
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  // -- the cluster; before `run` --
+
+  /// Settings of every process; task, addresses and counts are filled in.
+  runtime_options& settings();
+  /// The coordinator's program. A restart runs it again from its start.
+  void coordinator(program main);
+  void workers(std::uint32_t n, program main = serve);
+  void servers(std::uint32_t n, program main = serve);
+  /// One more machine on which nothing runs until it is restarted.
+  void spare(node_name name, program main = serve);
+  void watch(observer& who); ///< outlives the run
+
+  // -- what happens to it --
+
+  /// Actions at one time, measured from the start of the run.
+  class moment {
+  public:
+    moment& crash(node_name n, std::int64_t flags = crash_plain);
+    moment& restart(node_name n);
+    moment& pause(node_name n, duration length = {});
+    moment& resume(node_name n);
+    moment& slow(node_name n, std::int64_t factor, duration length = {});
+    moment& partition(node_name a, node_name b, duration length = {});
+    moment& partition_one_way(node_name from, node_name to, duration length = {});
+    moment& isolate(node_name n, duration length = {});
+    moment& heal(node_name a, node_name b);
+    moment& heal_all();
+    moment& reset(node_name a, node_name b);
+    moment& stall(node_name from, node_name to, duration length);
+    moment& delay(node_name from, node_name to, duration extra, duration length = {});
+    moment& clock_offset(node_name n, std::int64_t ms);
+    moment& clock_drift(node_name n, std::int64_t ppm);
+    moment& storage(action_kind kind, node_name n, std::int64_t count = 1, duration each = {});
+    moment& act(action what);
+    moment& call(std::function<void()> f);
+
+  private:
+    friend class world;
+    moment(world& w, duration at) : world_{&w}, at_{at} {}
+    world* world_;
+    duration at_;
+  };
+  moment at(duration since_start) { return moment{*this, since_start}; }
+  void plan(duration since_start, const action& what);
+  void call_at(duration since_start, std::function<void()> f);
+  /// At the `nth` hit of `mark` on that machine, counted over its lives. From inside a handler or a
+  /// lane: a crash holds from that very point on.
+  void at_mark(std::string mark, node_name where, std::uint64_t nth, action what);
+  /// Now; from a planned call or an observer's `on_event`. False when it had no effect.
+  bool act(const action& what);
+
+  // -- the run --
+
+  /// Until every process has ended, something is violated, or a limit is reached. Once.
+  report run();
+  /// Breaks a rule: the run ends after this step.
+  void fail(std::string rule, std::string text);
+
+  // -- looking in --
+
+  duration now() const;
+  bool is_up(node_name n) const;
+  bool is_paused(node_name n) const;
+  bool has_machine(node_name n) const;
+  std::vector<node_name> machines() const;
+  /// Its faults and its content.
+  sim_disk& disk(node_name n);
+  std::uint64_t seed() const;
+  /// With `record_picks`.
+  const std::vector<std::uint32_t>& picks() const;
+  /// Whether a coordinator's program is still to return.
+  bool program_over() const;
+
+  struct core;
+
+private:
+  std::unique_ptr<core> core_;
+};
+
+} // namespace troupe::sim
