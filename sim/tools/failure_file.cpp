@@ -258,9 +258,8 @@ std::string build_text() {
 #else
   out += ", debug";
 #endif
-#ifdef TROUPE_SANITIZED
-  out += ", sanitizers " TROUPE_SANITIZED;
-#endif
+  if (std::string_view{TROUPE_SANITIZED}.size() > 0)
+    out += ", sanitizers " TROUPE_SANITIZED;
 #ifdef TROUPE_PLANT_BUGS
   out += ", planted bugs";
 #endif

@@ -19,8 +19,8 @@ namespace troupe::sim {
 ///    "core": {"at_ns", "members": [node], "others": "dead" | "cut"},
 ///    "faults": [{"at_ns", "kind", "target", "other", "length_ns", "amount", "flags"}]}
 ///
-/// "picks" are those of the failed run, whatever drew them. Nodes are "chief", "worker1", "ps0"; fault kinds are those of `action_kind`; members that are 0
-/// or empty may be left out.
+/// "picks" are those of the failed run, whatever drew them. Nodes are "chief", "worker1", "ps0";
+/// fault kinds are those of `action_kind`; members that are 0 or empty may be left out.
 struct failure_file {
   run_spec spec{};
   std::string invariant{}; ///< the rule that was broken; empty: none is expected to be

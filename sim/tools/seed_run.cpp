@@ -85,8 +85,8 @@ seed_outcome run_seed(const run_spec& spec, bool twice) {
   out.twice = true;
   shaken_heap elsewhere;
   event_log log_again;
-  auto again = run_scenario(
-    spec, {.record_picks = !out.ok(), .also = twice ? &log_again : nullptr});
+  auto again =
+    run_scenario(spec, {.record_picks = !out.ok(), .also = twice ? &log_again : nullptr});
   out.picks = picks_to_text(again.picks);
   auto parted = difference(out, log, again, log_again);
   if (parted.empty())
@@ -157,8 +157,8 @@ seed_outcome outcome_of(child_end end) {
   } else if (!telling_line(end.errors, "runtime error:").empty()) {
     out.rule = "ubsan";
   } else {
-    out.rule = end.signal != 0 ? "signal " + std::to_string(end.signal)
-                               : "exit " + std::to_string(end.code);
+    out.rule =
+      end.signal != 0 ? "signal " + std::to_string(end.signal) : "exit " + std::to_string(end.code);
   }
   return out;
 }

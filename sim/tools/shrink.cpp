@@ -19,9 +19,8 @@ void drop_missing(run_spec& spec) {
       default: return true;
     }
   };
-  std::erase_if(spec.plan.faults, [&](const fault& f) {
-    return !exists(f.what.target) || !exists(f.what.other);
-  });
+  std::erase_if(spec.plan.faults,
+                [&](const fault& f) { return !exists(f.what.target) || !exists(f.what.other); });
   std::erase_if(spec.plan.core.members, [&](const node_name& n) { return !exists(n); });
 }
 
@@ -104,8 +103,8 @@ bool shrinker::features_off() {
       s.picks.clear();
     });
   using part = std::uint32_t step_trouble::*;
-  for (part p : {&step_trouble::throws, &step_trouble::hangs, &step_trouble::kills,
-                 &step_trouble::slows})
+  for (part p :
+       {&step_trouble::throws, &step_trouble::hangs, &step_trouble::kills, &step_trouble::slows})
     if (best_.plan.steps.*p > 0)
       any |= accept_with([p](run_spec& s) { s.plan.steps.*p = 0; });
   if (best_.plan.core != core_plan{})
@@ -150,7 +149,8 @@ bool shrinker::smaller_shape() {
   };
   fewer(&cluster_shape::workers);
   fewer(&cluster_shape::servers);
-  any |= lower([](auto& s) -> auto& { return s.shape.closures; }, options_.shape_min.closures);
+  any |= lower(
+    [](auto& s) -> auto& { return s.shape.closures; }, options_.shape_min.closures);
   say("shape: " + std::to_string(best_.shape.workers) + " workers, "
       + std::to_string(best_.shape.servers) + " servers, " + std::to_string(best_.shape.closures)
       + " closures");
@@ -166,7 +166,8 @@ bool shrinker::milder_faults() {
              && accept_with([&](run_spec& s) { get(s.plan.faults[i]) /= 2; }))
         any = true;
     };
-    halve([](auto& f) -> auto& { return f.what.amount; }, 1);
+    halve(
+      [](auto& f) -> auto& { return f.what.amount; }, 1);
     if (best_.plan.faults[i].what.length > duration::zero()) // 0 would be: for ever
       while (best_.plan.faults[i].what.length.count() / 2 >= ms
              && accept_with([&](run_spec& s) { s.plan.faults[i].what.length /= 2; }))

@@ -72,8 +72,7 @@ private:
       out_.actions[name] += n;
     if (one.out.ok())
       return;
-    auto path =
-      options_.failures + "/" + one.scenario + "-" + std::to_string(one.seed) + ".json";
+    auto path = options_.failures + "/" + one.scenario + "-" + std::to_string(one.seed) + ".json";
     std::filesystem::create_directories(options_.failures);
     if (auto ok = write_failure(path, troupe::sim::file_of(one, options_.bug)); !ok)
       throw_failure(ok.error());
@@ -133,8 +132,9 @@ bool runs_twice(std::uint64_t seed, std::uint32_t percent) {
   return draw_stream{seed, "twice"}.value(0) % 100 < percent;
 }
 
-swarm_result run_swarm(const swarm_options& options,
-                       const std::function<void(const swarm_failure&, const std::string&)>& on_failure) {
+swarm_result run_swarm(
+  const swarm_options& options,
+  const std::function<void(const swarm_failure&, const std::string&)>& on_failure) {
   warm_up(options);
   return swarm{options, on_failure}.run();
 }
@@ -197,14 +197,12 @@ void print_scenarios(std::FILE* to, const swarm_result& result) {
                "closures", "faults", "steps'", "ms");
   for (const auto& [name, sums] : result.scenarios) {
     auto n = static_cast<double>(sums.seeds);
-    std::fprintf(to, "%-28s %7llu %7llu %10.0f %10.1f %8.2f %8.2f %9.1f\n", name.c_str(),
-                 static_cast<unsigned long long>(sums.seeds),
-                 static_cast<unsigned long long>(sums.failed),
-                 per(static_cast<double>(sums.events), n),
-                 per(static_cast<double>(sums.closures), n),
-                 per(static_cast<double>(sums.faults), n),
-                 per(static_cast<double>(sums.trouble), n),
-                 per(static_cast<double>(sums.wall_ns) / 1e6, n));
+    std::fprintf(
+      to, "%-28s %7llu %7llu %10.0f %10.1f %8.2f %8.2f %9.1f\n", name.c_str(),
+      static_cast<unsigned long long>(sums.seeds), static_cast<unsigned long long>(sums.failed),
+      per(static_cast<double>(sums.events), n), per(static_cast<double>(sums.closures), n),
+      per(static_cast<double>(sums.faults), n), per(static_cast<double>(sums.trouble), n),
+      per(static_cast<double>(sums.wall_ns) / 1e6, n));
   }
 }
 

@@ -20,7 +20,7 @@ struct swarm_options {
   unsigned jobs = 0;      ///< children at once; 0: one a core
   double minutes = 0;     ///< no new seed after that; 0: no limit
   std::uint32_t twice_percent = 5;
-  bool until_failure = false; ///< stop at the first
+  bool until_failure = false;           ///< stop at the first
   std::string failures{"sim-failures"}; ///< directory of failure files
   std::string bug{};                    ///< the planted one that is awake
   child_limits limits{};
