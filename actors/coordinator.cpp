@@ -89,18 +89,22 @@ void coordinator_state::worker_joined(const member_joined& msg) {
   auto handle = caf::actor_cast<worker_actor>(msg.handle);
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
-  admit_worker admit{.header = header_for(msg.who.inc), .data_address = options_.data_address};
-  for (const auto& [id, spec] : variables_)
-    admit.variables.push_back(spec);
-  for (const auto& [id, order] : resources_)
-    admit.resources.push_back(order);
-  tell(self_, handle, std::move(admit));
+  admit(handle, msg.who.inc);
   trace(env_, "coordinator.worker_joined",
         {{"worker", index}, {"incarnation", msg.who.inc.counter}});
   if (queue())
     queue()->set_live_workers(core_.live());
   check_started();
   dispatch();
+}
+
+void coordinator_state::admit(const worker_actor& worker, const incarnation& inc) {
+  admit_worker msg{.header = header_for(inc), .data_address = options_.data_address};
+  for (const auto& [id, spec] : variables_)
+    msg.variables.push_back(spec);
+  for (const auto& [id, order] : resources_)
+    msg.resources.push_back(order);
+  tell(self_, worker, std::move(msg));
 }
 
 void coordinator_state::server_joined(const member_joined& msg) {
@@ -133,6 +137,8 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
       s.ready = false;
       grant(i);
     }
+    for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
+      admit(link.handle, core_.workers().at(i).inc);
     return;
   }
   if (answer.why.code != errc::none) {

@@ -162,6 +162,7 @@ private:
                                 std::function<void(const failure&)> done);
   void announce(const std::vector<variable_spec>& specs);
   void worker_joined(const member_joined& msg);
+  void admit(const worker_actor& worker, const incarnation& inc);
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);
   void on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer);

@@ -438,8 +438,10 @@ int runtime::impl::serve() {
   shutdown(std::chrono::seconds{5});
   if (!failed)
     return 0;
-  std::fprintf(stderr, "troupe: %s: %s\n", to_string(local.task).c_str(),
-               to_string(*failed).c_str());
+  auto text = to_string(local.task) + ": " + to_string(*failed);
+  trace(*env_, "runtime.ended_early", {{"why", text}});
+  if (own_env_) // else the host says what it wants to
+    std::fprintf(stderr, "troupe: %s\n", text.c_str());
   return 1;
 }
 

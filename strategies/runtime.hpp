@@ -108,7 +108,7 @@ public:
   /// True where the program runs: embedded, or as `chief`.
   bool is_coordinator() const;
   /// Workers and servers: until the cluster ends. Returns the process's exit code; says why on
-  /// stderr when it is not 0.
+  /// stderr when it is not 0, and not to a host that brings its own environment.
   int serve();
   /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are
   /// cancelled and, past `timeout`, abandoned.
