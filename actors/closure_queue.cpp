@@ -102,6 +102,9 @@ result<std::shared_ptr<remote_state>> closure_queue::put(closure c, time_point d
     entry->id = {term_, next_seq_++};
     value->id = entry->id;
     ++counts_.scheduled;
+    trace(
+      env_, "queue.accepted",
+      {{"term", term_}, {"closure", entry->id.seq}, {"priority", priority}, {"queued", queued()}});
     admit(std::move(entry), then);
     feed_arrived(then);
   } else {
@@ -137,15 +140,21 @@ result<void> closure_queue::wait(time_point deadline) {
   unique_lock lock{mutex_};
   auto ready = [this] { return stopped_ || (!raiser_ && (error_ || all_ended())); };
   result<void> outcome;
+  const std::uint64_t upto = next_seq_ - 1;
+  trace(env_, "queue.join_begun", {{"term", term_}, {"upto", upto}});
   if (!ready()) {
     ++joiners_;
     outcome = await(lock, *ended_, watchers_, deadline, "join", ready);
     --joiners_;
+    if (error_)
+      mark(env_, "queue.join_met_failure");
   }
   if (outcome && stopped_)
     outcome = stopped_failure();
   else if (outcome && error_)
     outcome = raise(lock, deadline, then);
+  trace(env_, "queue.join_ended",
+        {{"term", term_}, {"upto", upto}, {"code", outcome ? errc::none : outcome.error().code}});
   wake_waiters();
   run(lock, then);
   return outcome;
@@ -191,7 +200,7 @@ failure closure_queue::raise(unique_lock& lock, time_point deadline, after_unloc
   raising_ = false;
   failure why = std::move(*error_);
   error_.reset();
-  trace(env_, "queue.raised", {{"code", why.code}, {"generation", generation_}});
+  trace(env_, "queue.raised", {{"code", why.code}, {"generation", generation_}, {"why", why.text}});
   return why;
 }
 
@@ -211,6 +220,7 @@ void closure_queue::stop() {
 
 void closure_queue::end_everything(after_unlock& then) {
   stopped_ = true;
+  trace(env_, "queue.stopped", {{"term", term_}, {"in_flight", in_flight_}, {"queued", queued()}});
   const char* because = "the coordinator was stopped";
   cancel_queued(because, then);
   for (const auto& c : lanes_.move_tagged())

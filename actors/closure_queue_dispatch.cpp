@@ -105,6 +105,8 @@ void closure_queue::hand_out(queued_closure_ptr c, std::uint32_t worker,
   highest_ = std::max(highest_, c->id.seq);
   if (!c->tagged)
     ++in_flight_;
+  trace(env_, "queue.dispatched",
+        {{"term", term_}, {"closure", c->id.seq}, {"attempt", c->attempt}, {"worker", c->worker}});
   to.push_back(c);
   flying_.push_back(std::move(c));
 }
@@ -133,6 +135,14 @@ queued_closure_ptr closure_queue::leave_flight(const closure_ptr& c) {
 void closure_queue::end(queued_closure& c, remote_status status, payload&& value, failure&& why,
                         after_unlock& then) {
   c.place = closure_place::ended;
+  trace(env_, "queue.ended",
+        {{"term", term_},
+         {"closure", c.id.seq},
+         {"attempt", c.attempt},
+         {"status", status},
+         {"tagged", c.tagged},
+         {"code", why.code},
+         {"why", why.text}});
   if (!c.tagged)
     ++(status == remote_status::ready    ? counts_.finished
        : status == remote_status::failed ? counts_.failed
@@ -256,6 +266,7 @@ void closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
     c->took.push_back(lost);
   }
   if (error_ && !c->tagged) {
+    mark(env_, "queue.put_back_cancelled");
     cancel(*c, "another closure failed", then);
     return;
   }
@@ -266,6 +277,10 @@ void closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
   }
   if (!c->tagged)
     ++counts_.put_back;
+  if (joiners_ > 0)
+    mark(env_, "queue.put_back_while_joining");
+  trace(env_, "queue.put_back",
+        {{"term", term_}, {"closure", c->id.seq}, {"reason", reason}, {"strikes", c->strikes}});
   admit(std::move(c), then);
 }
 

@@ -83,9 +83,11 @@ void coordinator_state::on_joined(member_joined& msg) {
 
 void coordinator_state::worker_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
-  if (links_.contains(index)) // the loss of its last incarnation is on its way here
+  if (links_.contains(index)) { // the loss of its last incarnation is on its way here
+    mark(env_, "coordinator.worker_replaced");
     worker_lost(index,
                 {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
+  }
   auto handle = caf::actor_cast<worker_actor>(msg.handle);
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
@@ -132,6 +134,7 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
     return;
   if (answer.why.code == errc::superseded
       && !queue()) { // nothing is dispatched yet: take a higher term, from all again
+    mark(env_, "coordinator.term_raised");
     term_ = next(answer.highest);
     for (auto& [i, s] : servers_) {
       s.ready = false;
@@ -142,6 +145,7 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
     return;
   }
   if (answer.why.code != errc::none) {
+    mark(env_, "coordinator.superseded");
     shared_->started->set(answer.why);
     if (queue())
       queue()->stop();
@@ -248,6 +252,8 @@ void coordinator_state::lost_flight(const flight& what, bool blamed, const task_
   }
   ++shared_->retried;
   note_partial(c);
+  if (quiescing_)
+    mark(env_, "coordinator.worker_died_during_cut");
   auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
   if (blamed && limit > 0 && c->strikes + 1 >= limit) {
     confirm_later({.what = c, .poison = true, .lost = lost});

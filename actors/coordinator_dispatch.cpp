@@ -172,7 +172,7 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
     return;
   auto flew = core_.ended(index, end.id, end.attempt);
   if (!flew)
-    return;
+    return mark(env_, "coordinator.stale_end_refused");
   auto& c = flew->what;
   if (end.outcome > attempt_outcome::given_up) { // a peer that says what nobody understands
     auto what = "attempt outcome " + std::to_string(static_cast<unsigned>(end.outcome));
@@ -183,6 +183,7 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
       failure why;
       auto value = result_of(end, why);
       if (!value) {
+        mark(env_, "coordinator.result_missing");
         why.where.task = {.job = job_kind::worker, .index = index}; // to be run again (row PS-D5)
         return fail_attempt(index, *flew, std::move(why), true, ends);
       }
@@ -233,6 +234,8 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
         {{"closure", flew.what->id.seq},
          {"worker", index},
          {"code", to_string(why.code)},
+         {"from_job", why.where.task.job},
+         {"from_task", why.where.task.index},
          {"why", why.text}});
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
     case verdict::put_back:
@@ -249,8 +252,10 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
       if (acknowledged || planted(planted_bug::cancel_unconfirmed))
         ends.push_back({.which = flew.what, .status = status, .value = {}, .why = std::move(why)});
-      else // what it sent may still be applied: nobody hears of its end before no server can
+      else { // what it sent may still be applied: nobody hears of its end before no server can
+        mark(env_, "coordinator.end_confirmed_later");
         confirm_later({.what = flew.what, .status = status, .why = std::move(why)});
+      }
       return;
     }
   }
@@ -259,7 +264,7 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
 void coordinator_state::on_cancel(const cancel_requested& msg) {
   if (!queue()
       || msg.generation != queue()->cancel_generation()) // the batch that it was for has ended
-    return;
+    return mark(env_, "coordinator.old_cancel_ignored");
   cancelling_ = queue()->levels().in_flight > 0;
   for (const auto& [index, w] : core_.workers()) {
     if (w.flights.empty())
@@ -391,14 +396,18 @@ void coordinator_state::check_quiet() {
   bool running = core_.in_flight() > 0 && !planted(planted_bug::cut_while_running);
   if (!quiescing_ || cut_asked_ || running || !unconfirmed_.empty())
     return;
-  if (has_partial()) // a lost attempt of it may be on some servers only: it runs to its end first
+  if (has_partial()) { // a lost attempt of it may be on some servers only: it runs to its end first
+    mark(env_, "coordinator.cut_waits_for_partial");
     return dispatch();
+  }
   cut_asked_ = true;
   auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
   auto left = std::make_shared<std::size_t>(servers_.size());
   auto finish = [this, cut](std::optional<failure> why) {
-    if (!cut_done_) // it took too long, and nobody waits any more
+    if (!cut_done_) { // it took too long, and nobody waits any more
+      mark(env_, "coordinator.late_cut_dropped");
       return drop_cut(cut);
+    }
     auto done = std::exchange(cut_done_, {});
     quiescing_ = false;
     bool wanted = !why && done->try_set(cut);

@@ -110,6 +110,7 @@ public:
     auto term = std::max(view_.term, msg.current.term);
     view_ = std::move(msg.current);
     view_.term = term;
+    trace_view("member.view");
     if (on_.on_view)
       on_.on_view(view_);
   }
@@ -252,6 +253,7 @@ private:
       return;
     if (answer.why.code == errc::fenced) { // admitted once, its welcome lost, and silent since:
                                            // come as somebody new
+      mark(env_, "member.welcome_was_lost");
       nonce_ = 0;
       return later(dial_timer, jitter(options_.retry_ms_max));
     }
@@ -263,8 +265,7 @@ private:
       return;
     inc_ = answer.inc;
     view_ = std::move(answer.current);
-    trace(env_, "member.admitted",
-          {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}});
+    trace_view("member.admitted");
     on_.on_admitted(inc_, view_);
     if (options_.admitted)
       options_.admitted->set(inc_);
@@ -315,6 +316,14 @@ private:
   void later(std::uint8_t what, std::uint64_t ms) {
     tell_after(self_, self_handle<Interface>(self_), std::chrono::milliseconds{ms},
                tick{.what = what});
+  }
+  void trace_view(std::string_view id) const {
+    trace(env_, id,
+          {{"task", to_string(options_.task)},
+           {"incarnation", inc_.counter},
+           {"nonce", inc_.nonce},
+           {"term", view_.term},
+           {"epoch", view_.epoch}});
   }
   std::uint64_t jitter(std::uint64_t ms) {
     return ms / 2 + env_.random.draw("member.jitter") % (ms / 2 + 1);

@@ -235,11 +235,18 @@ void membership_state::refuse(const membership_action::refuse& what) {
   if (at == waiting_.end())
     return;
   trace(env_, "membership.refused", {{"code", to_string(what.why.code)}, {"why", what.why.text}});
+  if (what.why.code == errc::task_taken)
+    mark(env_, "membership.task_taken");
   at->second.promise.deliver(hello_answer{.why = what.why});
   waiting_.erase(at);
 }
 
 void membership_state::joined(const member& who) {
+  trace(env_, "membership.joined",
+        {{"task", to_string(who.task)},
+         {"incarnation", who.inc.counter},
+         {"nonce", who.inc.nonce},
+         {"epoch", core_.current().epoch}});
   auto at = peers_.find(who.task);
   if (coordinator_ && at != peers_.end())
     tell(self_, coordinator_,
@@ -250,6 +257,8 @@ void membership_state::lost(const membership_action::lost& what) {
   trace(env_, "membership.lost",
         {{"task", to_string(what.who.task)},
          {"incarnation", what.who.inc.counter},
+         {"epoch", core_.current().epoch},
+         {"clean", what.clean},
          {"reason", what.reason}});
   if (coordinator_)
     tell(

@@ -252,6 +252,8 @@ result<void> parameter_client::mutate(std::span<const mutation> ops) {
     return sent;
   });
   clear_scratch();
+  if (!done)
+    mark(env_, "client.push_failed_midway");
   if (!done && push_failed_.code == errc::none)
     push_failed_ = done.error(); // some servers may have their pieces: the closure must not finish
   return done ? take_push_refusals() : done;
@@ -313,6 +315,13 @@ void parameter_client::split(const mutation& op, known_variable& variable) {
   if (planted(planted_bug::attempt_in_key))
     like.key.op = op_no{value_of(like.key.op) + 1000 * value_of(attempt_)};
   like.attempt = attempt_;
+  trace(env_, "client.pushed",
+        {{"term", closure_.term},
+         {"closure", closure_.seq},
+         {"attempt", attempt_},
+         {"variable", spec.id},
+         {"op", like.key.op},
+         {"shards", spec.shards.size()}});
   like.kind = op.kind;
   like.at_least_once = options_.at_least_once;
   if (op.indices.defined())

@@ -46,6 +46,7 @@ failure parameter_client::at_server(std::uint32_t server, failure why) const {
 bool parameter_client::lose(std::uint32_t server, failure why) {
   auto& slot = links_[server];
   bool owed = slot.link->reads_pending() || slot.link->pushes_pending();
+  mark(env_, owed ? "client.link_lost_with_requests" : "client.link_lost");
   if (slot.link->pushes_pending() && push_failed_.code == errc::none)
     push_failed_ = at_server(server, std::move(why));
   if (slot.watched)

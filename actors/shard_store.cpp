@@ -63,6 +63,8 @@ result<void> shard_store::create(const variable_spec& spec, shard_index index) {
     return made.error();
   std::unique_lock lock{map_mutex_};
   auto [at, is_new] = shards_.try_emplace({spec.id, index}, *made);
+  if (is_new)
+    event("server.shard_made", {{"variable", spec.id}, {"shard", index}});
   return is_new ? result<void>{} : same(*at->second);
 }
 
@@ -84,6 +86,7 @@ void shard_store::clear() {
   shards_.clear();
   cuts_.clear();
   generation_.fetch_add(1, std::memory_order_release);
+  event("server.cleared", {});
 }
 
 std::shared_ptr<shard> shard_store::find(variable_id variable, shard_index index) const {
@@ -129,6 +132,8 @@ result<mutation_answer> shard_store::mutate(shard& at, const mutation_piece& pie
     return answer;
   if (verdict == ledger_verdict::fresh) {
     applied_.fetch_add(1, std::memory_order_relaxed);
+    if (trace_)
+      trace_applied(piece, from, answer->version);
   } else if (verdict == ledger_verdict::duplicate) {
     duplicates_.fetch_add(1, std::memory_order_relaxed);
     mark("server.duplicate_dropped");
@@ -168,8 +173,10 @@ std::optional<failure> shard_store::refuse(const mutation_piece& piece, const or
   if (given >= seen && !fenced)
     return std::nullopt;
   refused_.fetch_add(1, std::memory_order_relaxed);
-  if (!fenced)
+  if (!fenced) {
+    mark("server.old_term_dropped");
     return superseded(given, seen);
+  }
   mark("server.fenced_refused");
   return make_failure(errc::fenced, to_string(from.task) + " incarnation "
                                       + std::to_string(from.inc.counter)
@@ -192,6 +199,7 @@ result<void> shard_store::grant_term(term_no term, std::uint64_t holder) {
   holder_ = holder;
   any_grant_ = true;
   term_.store(value_of(term), std::memory_order_release);
+  event("server.term_granted", {{"term", term}, {"holder", holder}});
   return {};
 }
 
@@ -213,6 +221,7 @@ void shard_store::fence(task_id task, std::uint32_t counter) {
       highest = counter;
     any_fence_.store(true, std::memory_order_release);
   }
+  event("server.fenced", {{"job", task.job}, {"task", task.index}, {"counter", counter}});
   for (const auto& there : all())
     there->barrier();
 }
@@ -280,7 +289,12 @@ void shard_store::drop_cut(cut_id id) {
 result<void> shard_store::restore(variable_id variable, shard_index index, const tensor& values,
                                   std::span<const tensor> slots, std::uint64_t applies) {
   auto at = get(variable, index);
-  return at ? (*at)->restore(values, slots, applies) : result<void>{at.error()};
+  if (!at)
+    return at.error();
+  auto done = (*at)->restore(values, slots, applies);
+  if (done)
+    event("server.restored", {{"variable", variable}, {"shard", index}});
+  return done;
 }
 
 store_stats shard_store::stats() const {
@@ -300,6 +314,26 @@ store_stats shard_store::stats() const {
 void shard_store::mark(std::string_view id) const {
   if (trace_)
     trace_->mark(id);
+}
+
+void shard_store::event(std::string_view id, std::initializer_list<trace_field> fields) const {
+  if (trace_)
+    trace_->event(id, {fields.begin(), fields.size()});
+}
+
+void shard_store::trace_applied(const mutation_piece& piece, const origin& from,
+                                std::uint64_t version) const {
+  event("server.applied", {{"term", piece.key.closure.term},
+                           {"closure", piece.key.closure.seq},
+                           {"op", piece.key.op},
+                           {"attempt", piece.attempt},
+                           {"variable", piece.variable},
+                           {"shard", piece.shard},
+                           {"bytes", piece.values.size_bytes()},
+                           {"job", from.task.job},
+                           {"task", from.task.index},
+                           {"incarnation", from.inc.counter},
+                           {"version", version}});
 }
 
 } // namespace troupe

@@ -42,7 +42,8 @@ struct cut_entry {
 /// lane may keep a shard it found; a shard that was dropped lives on until the last such lane lets
 /// go, without being reachable.
 ///
-/// Marks: server.duplicate_dropped, server.settled_dropped, server.fenced_refused.
+/// Marks: server.duplicate_dropped, server.settled_dropped, server.fenced_refused,
+/// server.old_term_dropped. Events: what changed it, for checkers.
 class shard_store final : private piece_gate {
 public:
   /// Cuts kept at a time.
@@ -133,6 +134,8 @@ private:
 
   std::optional<failure> refuse(const mutation_piece& piece, const origin& from) const override;
   void mark(std::string_view id) const;
+  void event(std::string_view id, std::initializer_list<trace_field> fields) const;
+  void trace_applied(const mutation_piece& piece, const origin& from, std::uint64_t version) const;
 
   tracer* trace_;
   mutable std::shared_mutex map_mutex_{};

@@ -405,7 +405,11 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
     end.why = std::move(why);
   };
   trace(env_, "worker.closure_started",
-        {{"closure", order.id.seq}, {"attempt", order.attempt}, {"worker", options_.task.index}});
+        {{"term", order.id.term},
+         {"closure", order.id.seq},
+         {"attempt", order.attempt},
+         {"worker", options_.task.index},
+         {"incarnation", what.of->self.inc.counter}});
   client.begin(order.id, order.attempt, what.of->self);
   payload value;
   std::optional<failure> why;
@@ -502,8 +506,15 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
 
 void worker_lanes::report(const running_step& step, attempt_ended end) {
   std::unique_lock lock{mutex_};
+  trace(env_, "worker.closure_ended",
+        {{"term", end.id.term},
+         {"closure", end.id.seq},
+         {"attempt", end.attempt},
+         {"worker", options_.task.index},
+         {"outcome", end.outcome},
+         {"code", end.why.code}});
   if ((step.of->dead && !planted(planted_bug::stale_attempt)) || step.abandoned)
-    return;
+    return mark(env_, "worker.end_of_dead_life_dropped");
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   out_.ended.push_back(std::move(end));
   if (keeps_quiet()) {
