@@ -6,6 +6,7 @@
 #include <troupe/core/planted.hpp>
 #include <troupe/sim/fault_guard.hpp>
 #include <troupe/sim/lists.hpp>
+#include <troupe/sim/scenarios/registry.hpp>
 #include <troupe/sim/tools/failure_file.hpp>
 #include <troupe/sim/tools/shrink.hpp>
 

@@ -74,6 +74,15 @@ json json_of(const core_plan& core) {
           {"others", core.others == core_plan::dead ? "dead" : "cut"}};
 }
 
+/// Times in nanoseconds.
+json json_of(const run_conditions& c) {
+  return {{"latency_min_ns", c.latency_min.count()},
+          {"latency_jitter_ns", c.latency_jitter.count()},
+          {"latency_tail_per_mille", c.latency_tail_per_mille},
+          {"segment_bytes", c.segment_bytes},
+          {"channel_bytes", c.channel_bytes}};
+}
+
 json order_of(const run_spec& spec) {
   json out{{"kind", to_string(spec.order)}};
   put(out, "changes", spec.pct_changes);
@@ -120,6 +129,16 @@ core_plan core_of(const json& from) {
   return out;
 }
 
+run_conditions conditions_of(const json& from) {
+  run_conditions out;
+  out.latency_min = duration{from.at("latency_min_ns").get<std::int64_t>()};
+  out.latency_jitter = duration{from.at("latency_jitter_ns").get<std::int64_t>()};
+  from.at("latency_tail_per_mille").get_to(out.latency_tail_per_mille);
+  from.at("segment_bytes").get_to(out.segment_bytes);
+  from.at("channel_bytes").get_to(out.channel_bytes);
+  return out;
+}
+
 void read_order(const json& from, run_spec& to) {
   to.order = by_name<order_kind>(from.at("kind").get<std::string>(), 4, "order");
   to.pct_changes = from.value("changes", 0u);
@@ -138,6 +157,8 @@ run_spec spec_of(const json& from) {
                .servers = shape.at("servers").get<std::uint32_t>(),
                .closures = shape.at("closures").get<std::uint32_t>()};
   read_order(from.at("order"), out);
+  if (auto conditions = from.find("conditions"); conditions != from.end())
+    out.conditions = conditions_of(*conditions);
   if (auto steps = from.find("steps"); steps != from.end())
     out.plan.steps = {.throws = steps->value("throws", 0u),
                       .hangs = steps->value("hangs", 0u),
@@ -202,6 +223,7 @@ std::string to_json(const failure_file& file) {
                   {"servers", spec.shape.servers},
                   {"closures", spec.shape.closures}};
   out["order"] = order_of(spec);
+  out["conditions"] = json_of(spec.conditions);
   const auto& steps = spec.plan.steps;
   if (steps != step_trouble{})
     out["steps"] = {{"throws", steps.throws},

@@ -15,6 +15,8 @@ namespace troupe::sim {
 ///    "hash": "0x...", "events": n, "bug": planted or absent, "build": text,
 ///    "shape": {"workers", "servers", "closures"},
 ///    "order": {"kind": "fifo" | "random" | "pct" | "replay", "changes": pct's, "picks": text},
+///    "conditions": {"latency_min_ns", "latency_jitter_ns", "latency_tail_per_mille",
+///                   "segment_bytes", "channel_bytes"},
 ///    "steps": {"throws", "hangs", "kills", "slows"},           (of 1,000 attempts)
 ///    "core": {"at_ns", "members": [node], "others": "dead" | "cut"},
 ///    "faults": [{"at_ns", "kind", "target", "other", "length_ns", "amount", "flags"}]}
@@ -29,6 +31,7 @@ struct failure_file {
   std::uint64_t events = 0;
   std::string bug{};   ///< the planted bug that was awake
   std::string build{}; ///< of the program that wrote it
+  friend bool operator==(const failure_file&, const failure_file&) = default;
 };
 
 std::string to_json(const failure_file& file);

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <troupe/sim/scenarios/registry.hpp>
+
 namespace troupe::sim {
 
 namespace {

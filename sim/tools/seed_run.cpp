@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <troupe/sim/scenarios/registry.hpp>
 #include <troupe/sim/tools/event_log.hpp>
 #include <troupe/sim/tools/pick_text.hpp>
 

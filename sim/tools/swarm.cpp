@@ -8,6 +8,7 @@
 #include <troupe/core/random.hpp>
 #include <troupe/sim/draws.hpp>
 #include <troupe/sim/lists.hpp>
+#include <troupe/sim/scenarios/registry.hpp>
 #include <troupe/sim/tools/pick_text.hpp>
 
 namespace troupe::sim {

@@ -5,6 +5,7 @@
 
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
+#include <caf/sec.hpp>
 #include <caf/send.hpp>
 
 #include <troupe/core/caf_compat.hpp>
@@ -182,8 +183,11 @@ void driver::add_messages() {
       .then([this](const std::string&) { done("an answer"); },
             [this](caf::error& why) { done(text(why)); });
   });
-  add("a promise that is dropped is an error",
-      [this] { ask<std::string>(beta_, std::string{"broken"}); });
+  add("a promise that is dropped is never answered", [this] {
+    request(beta_, 100ms, std::string{"broken"})
+      .then([this](const std::string&) { done("an answer"); },
+            [this](caf::error& why) { done(text(why)); });
+  });
   add("a question that nobody understands is an error", [this] { ask<std::string>(beta_, 1.5); });
   add("a plain message that nobody understands is no harm", [this] {
     send(beta_, 1.5);
@@ -242,7 +246,21 @@ void driver::add_ends() {
     monitor(child_);
     on_down_ = [this](const std::string& why) { done(why); };
   });
-  add("a question to what has ended comes back", [this] { ask<std::int32_t>(child_, 1); });
+  add("a question to what is known to have ended is never answered", [this] {
+    request(child_, 100ms, std::int32_t{1})
+      .then([this](std::int32_t) { done("an answer"); },
+            [this](caf::error& why) { done(text(why)); });
+  });
+  add("a question to what is ending comes back", [this] {
+    with_child([this](const caf::actor& c) {
+      send(c, std::string{"quit"});
+      request(c, 5s, std::int32_t{1}) // the reason depends on how far it has come
+        .then([this](std::int32_t) { done("an answer"); },
+              [this](caf::error& why) {
+                done(why == caf::sec::request_timeout ? "too late" : "an error in time");
+              });
+    });
+  });
   add("a plain message to what has ended is no harm", [this] {
     send(child_, std::int32_t{1});
     ask<std::int32_t>(beta_, std::string{"twice"}, 8);
@@ -299,7 +317,9 @@ void driver::add_connections() {
     request(network_, 5s, caf::connect_atom_v, at.host, at.port)
       .then([this](const caf::node_id&, const caf::strong_actor_ptr&,
                    const std::set<std::string>&) { done("connected"); },
-            [this](caf::error& why) { done(text(why)); });
+            [this](caf::error& why) { // CAF adds where to the code
+              done(why == caf::sec::cannot_connect_to_node ? "cannot connect" : text(why));
+            });
   });
 }
 
@@ -339,9 +359,13 @@ void driver::add_goodbye() {
     on_down_ = [this](const std::string& why) { done(why); };
     send(beta_, std::string{"quit"});
   });
-  add("a question to a process that has ended comes back", [this] {
-    delayed_send(this, 1s, caf::ok_atom_v, step_no_);
-    on_heard_ = [this] { ask<std::int32_t>(beta_, std::string{"twice"}, 1); };
+  add("a question to a process that has ended is never answered", [this] {
+    delayed_send(this, 500ms, caf::ok_atom_v, step_no_);
+    on_heard_ = [this] {
+      request(beta_, 100ms, std::string{"twice"}, std::int32_t{1})
+        .then([this](std::int32_t) { done("an answer"); },
+              [this](caf::error& why) { done(text(why)); });
+    };
   });
   add("the others go on", [this] { ask<std::int32_t>(gamma_, std::string{"twice"}, 50); });
   add("the last one ends too", [this] {

@@ -7,6 +7,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/exit_reason.hpp>
 #include <caf/sec.hpp>
+#include <caf/send.hpp>
 
 namespace compat {
 
@@ -36,7 +37,16 @@ caf::behavior child::make_behavior() {
 
 service::service(caf::actor_config& cfg) : event_based_actor{cfg} {
   set_default_handler(caf::drop);
+  set_exit_handler(
+    [](caf::exit_msg&) {}); // of its children, which end with it and not it with them
   set_error_handler([](caf::scheduled_actor*, caf::error&) {});
+}
+
+/// Its children end with it, and not it with them: no links.
+void service::on_exit() {
+  for (auto& c : std::exchange(children_, {}))
+    caf::anon_send_exit(c, caf::exit_reason::user_shutdown);
+  kept_.clear();
 }
 
 caf::result<std::string> service::on_word(const std::string& what) {
@@ -65,7 +75,8 @@ caf::behavior service::make_behavior() {
     [this](std::int32_t x) { log_ += std::to_string(x) + " "; },
     [](const std::string& what, std::int32_t x) { return what == "twice" ? 2 * x : 0; },
     [this](const std::string&, std::int32_t, std::int32_t) -> caf::actor {
-      return spawn<child, caf::linked>();
+      children_.push_back(spawn<child>());
+      return children_.back();
     },
     [this](const std::string&, const caf::actor& to) { send(to, std::string{"from beta"}); },
     [this](const std::string&, std::int32_t x, const caf::actor& to) {

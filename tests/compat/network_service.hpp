@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <caf/event_based_actor.hpp>
 
 namespace compat {
@@ -19,7 +22,7 @@ class service : public caf::event_based_actor {
 public:
   explicit service(caf::actor_config& cfg);
   const char* name() const override { return "compat.service"; }
-  void on_exit() override { kept_.clear(); }
+  void on_exit() override;
 
 protected:
   caf::behavior make_behavior() override;
@@ -28,6 +31,7 @@ private:
   caf::result<std::string> on_word(const std::string& what);
   std::string log_{};
   std::vector<caf::response_promise> kept_{};
+  std::vector<caf::actor> children_{};
 };
 
 } // namespace compat

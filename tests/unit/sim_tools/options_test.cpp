@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <troupe/sim/scenarios/registry.hpp>
+
 using namespace troupe::sim;
 using namespace std::chrono_literals;
 
