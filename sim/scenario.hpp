@@ -36,13 +36,18 @@ struct scenario {
   void (*build)(scenario_run& run) = nullptr;
 };
 
-/// All scenarios of the registry, in name order.
-std::span<const scenario* const> all_scenarios();
-/// Null when there is none of that name.
-const scenario* find_scenario(std::string_view name);
-
 enum class order_kind : std::uint8_t { fifo = 0, random = 1, pct = 2, replay = 3 };
 std::string_view to_string(order_kind kind);
+
+/// What the cluster runs on: same for a whole run.
+struct run_conditions {
+  duration latency_min{std::chrono::microseconds{100}};
+  duration latency_jitter{std::chrono::microseconds{200}};
+  std::uint32_t latency_tail_per_mille = 5;
+  std::size_t segment_bytes = std::size_t{32} << 10; ///< most bytes that arrive at once
+  std::size_t channel_bytes = std::size_t{1} << 20;  ///< under way in a data channel
+  friend bool operator==(const run_conditions&, const run_conditions&) = default;
+};
 
 /// One run, as plain data: everything that decides what happens in it.
 struct run_spec {
@@ -50,10 +55,12 @@ struct run_spec {
   std::uint64_t seed = 1;
   cluster_shape shape{};
   fault_plan plan{};
+  run_conditions conditions{};
   order_kind order = order_kind::random;
   std::uint32_t pct_changes = 0;
   /// `order_kind::replay`: the picks.
   std::vector<std::uint32_t> picks{};
+  friend bool operator==(const run_spec&, const run_spec&) = default;
 };
 
 /// The run of that seed.
@@ -80,11 +87,11 @@ struct run_result {
   std::string text() const { return rep.text(); }
 };
 
-/// Runs it, with all checkers. @pre the scenario of that name exists.
-run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
-/// The run of that seed.
-run_result run_scenario(std::string_view name, std::uint64_t seed,
-                        const run_settings& settings = {});
+/// Runs it, with all checkers. @pre `spec.scenario` is `s.name`.
+run_result run_scenario(const scenario& s, const run_spec& spec, const run_settings& settings = {});
+/// Runs it twice and compares event by event (INV-D1); the first result, with a violation added
+/// that names the first event that differs.
+run_result run_twice(const scenario& s, const run_spec& spec, const run_settings& settings = {});
 /// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
 std::string replay_command(std::string_view name, std::uint64_t seed);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,11 +14,13 @@ namespace troupe::sim {
 /// What a scenario's programs share with the run around them. Outlives the world.
 class scenario_run {
 public:
-  scenario_run(world& w, const scenario& s, const run_spec& spec);
+  scenario_run(const scenario& s, const run_spec& spec) : scenario_{s}, spec_{spec} {}
   scenario_run(const scenario_run&) = delete;
-  ~scenario_run();
+  scenario_run& operator=(const scenario_run&) = delete;
+  /// The world that `build` fills; made after this, ended before it.
+  void attach(world& w) { world_ = &w; }
 
-  world& cluster() { return world_; }
+  world& cluster() { return *world_; }
   const run_spec& spec() const { return spec_; }
   const cluster_shape& shape() const { return spec_.shape; }
   const scenario& which() const { return scenario_; }
@@ -43,14 +45,18 @@ public:
   void expect(bool holds, std::string_view rule, const std::string& text);
   /// The program ended with a named error: the allowed end beyond the guard.
   void ended_with(process& p, const error& why);
-  bool has_ended_with_error() const { return ended_with_error_; }
+  /// That error's text; empty: it did not.
+  const std::string& named_end() const { return named_end_; }
+  /// What each process said last that it waits for.
+  std::string phases() const;
 
 private:
-  world& world_;
+  world* world_ = nullptr;
   const scenario& scenario_;
   const run_spec& spec_;
   std::vector<std::shared_ptr<void>> kept_{};
-  bool ended_with_error_ = false;
+  std::map<node_name, std::string> phases_{};
+  std::string named_end_{};
 };
 
 } // namespace troupe::sim

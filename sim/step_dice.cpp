@@ -44,14 +44,14 @@ void step_dice::roll(worker_context& ctx) const {
       mark(ctx.host().env(), "sim.step_hung");
       ctx.compute(std::chrono::hours{10});
       return;
-    case fate::kills:
-      mark(ctx.host().env(), "sim.step_killed");
-      ctx.host().env().lanes.leave_now(killed_exit_code);
     case fate::slow:
       mark(ctx.host().env(), "sim.step_slow");
       ctx.compute(std::chrono::milliseconds{
         draw_stream::scaled(draw(ctx.closure(), ctx.attempt(), purpose_length), 2000)});
       return;
+    case fate::kills:
+      mark(ctx.host().env(), "sim.step_killed");
+      ctx.host().env().lanes.leave_now(killed_exit_code);
   }
 }
 

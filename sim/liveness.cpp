@@ -1,0 +1,78 @@
+#include <troupe/sim/liveness.hpp>
+
+#include <troupe/sim/draws.hpp>
+
+namespace troupe::sim {
+
+liveness_driver::liveness_driver(world& w, const run_spec& spec, duration due,
+                                 std::function<std::string()> waiting)
+  : world_{w},
+    spec_{spec},
+    due_{due},
+    waiting_{std::move(waiting)},
+    core_{spec.plan.core.members.begin(), spec.plan.core.members.end()} {}
+
+void liveness_driver::plan() {
+  const auto& core = spec_.plan.core;
+  const bool has_core = core.at > duration{};
+  for (const auto& f : spec_.plan.faults)
+    if (!has_core || f.at < core.at)
+      world_.plan(f.at, f.what);
+  if (has_core)
+    world_.call_at(core.at, [this] { heal(); });
+  world_.call_at(due_, [this] {
+    world_.fail("INV-L1", "no end " + std::to_string(to_ms(due_ - spec_.plan.core.at))
+                            + " ms after " + (healed_ ? "the core was healed: " : "the start: ")
+                            + waiting_());
+  });
+}
+
+void liveness_driver::heal() {
+  healed_ = true;
+  world_.act({.kind = action_kind::heal_all});
+  for (const auto& n : world_.machines())
+    if (core_.contains(n))
+      heal_machine(n);
+    else
+      forsake(n);
+}
+
+void liveness_driver::heal_machine(const node_name& n) {
+  world_.act({.kind = action_kind::resume, .target = n});
+  world_.act({.kind = action_kind::slow, .target = n, .amount = 1});
+  world_.disk(n).clear_faults();
+  if (!world_.is_up(n))
+    world_.act({.kind = action_kind::restart, .target = n});
+}
+
+void liveness_driver::forsake(const node_name& n) {
+  world_.act({.kind = action_kind::resume, .target = n});
+  if (spec_.plan.core.others == core_plan::dead)
+    world_.act({.kind = action_kind::crash, .target = n});
+  else
+    world_.act({.kind = action_kind::isolate, .target = n});
+}
+
+void liveness_driver::on_event(const observed& what) {
+  if (what.node.task.job != job_kind::worker)
+    return;
+  if (what.id == "sim.left" || (what.id == "sim.exit" && what.integer("code") != 0))
+    start_again(what.node, what.start);
+}
+
+bool liveness_driver::may_start(const node_name& n) const {
+  return !healed_ || core_.contains(n) || spec_.plan.core.others == core_plan::cut;
+}
+
+void liveness_driver::start_again(const node_name& n, std::uint32_t start) {
+  if (!may_start(n))
+    return;
+  auto draws = draw_stream{spec_.seed, "launcher"}.at(n.task.index).at(start);
+  auto wait = std::chrono::milliseconds{20 + draw_stream::scaled(draws.value(0), 1500)};
+  world_.call_at(world_.now() + wait, [this, n] {
+    if (may_start(n))
+      world_.act({.kind = action_kind::restart, .target = n});
+  });
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include <troupe/sim/scenario.hpp>
+
+namespace troupe::sim {
+
+/// Makes a plan happen: the faults of the safety phase, then the liveness phase. Also stands for
+/// whoever starts processes again: a worker whose process left by itself comes back after a while.
+/// INV-L1: the program returns within its time.
+class liveness_driver final : public observer {
+public:
+  /// `due`: when the program must have returned. `waiting`: who waits for what.
+  liveness_driver(world& w, const run_spec& spec, duration due,
+                  std::function<std::string()> waiting);
+  /// Once, before the run.
+  void plan();
+  void on_event(const observed& what) override;
+
+private:
+  void heal();
+  void heal_machine(const node_name& n);
+  void forsake(const node_name& n);
+  void start_again(const node_name& n, std::uint32_t start);
+  bool may_start(const node_name& n) const;
+
+  world& world_;
+  const run_spec& spec_;
+  duration due_;
+  std::function<std::string()> waiting_;
+  std::set<node_name> core_{};
+  bool healed_ = false;
+};
+
+} // namespace troupe::sim

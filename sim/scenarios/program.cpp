@@ -1,0 +1,194 @@
+#include <troupe/sim/scenarios/program.hpp>
+
+#include <algorithm>
+
+namespace troupe::sim {
+
+namespace {
+
+/// Adds 1 to the closure's cell on every shard. What else it does differs by attempt: later ones
+/// write their number more often, and compute before or after.
+std::int64_t witness_step(worker_context& ctx, const variable_list& witness,
+                          const witness_layout& layout, std::int64_t cell, step_dice dice,
+                          std::int64_t compute_us) {
+  auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
+  auto place = dice.draw(ctx.closure(), ctx.attempt(), 77) % 3;
+  ctx.compute(std::chrono::microseconds{compute_us / 2});
+  if (place == 0)
+    dice.roll(ctx);
+  if (attempt % 2 == 0)
+    witness_try(witness[1], layout, cell, ctx.attempt());
+  witness_add(witness[0], layout, cell);
+  if (place == 1)
+    dice.roll(ctx);
+  ctx.compute(std::chrono::microseconds{compute_us - compute_us / 2});
+  witness_try(witness[1], layout, cell, ctx.attempt());
+  if (place == 2)
+    dice.roll(ctx);
+  return cell;
+}
+TROUPE_FUNCTION(witness_step);
+
+witness_layout layout_of(scenario_run& run, std::int64_t cells) {
+  auto draws = run.draws("layout");
+  witness_layout out;
+  out.shards = run.shape().servers + static_cast<std::int64_t>(draws.below(3));
+  out.cells = cells > 0 ? cells : 4 * static_cast<std::int64_t>(run.shape().closures);
+  constexpr std::int64_t widths[] = {1, 1, 4, 16, 64};
+  out.width = widths[draws.below(std::size(widths))];
+  return out;
+}
+
+} // namespace
+
+witness_program::witness_program(scenario_run& run, process& p, std::int64_t cells)
+  : run_{run},
+    process_{p},
+    runtime_{p.options(), p.host()},
+    strategy_{runtime_, {.partitioner = fixed_shards_partitioner{layout_of(run, cells).shards}}},
+    coordinator_{strategy_},
+    board_{layout_of(run, cells)} {
+  run_.phase(p, "create_variable");
+  for (const char* name : {"counts", "tries"})
+    witness_.push_back(strategy_.create_variable(
+      {.name = name, .shape = board_.layout().shape(), .type = dtype::i64}));
+}
+
+duration witness_program::each(const work_options& options) const {
+  auto lasts = options.lasts;
+  if (lasts == duration{})
+    lasts = run_.spec().plan.core.at > duration{} ? run_.spec().plan.core.at * 5 / 4 : 5s;
+  auto target = std::max<std::int64_t>(run_.shape().closures, 1);
+  return lasts * static_cast<std::int64_t>(run_.shape().workers) / target;
+}
+
+closure_options witness_program::options_for(const work_options& options, std::int64_t cell) const {
+  auto draws = run_.draws("options").at(static_cast<std::uint64_t>(cell));
+  auto out = options.closures;
+  if (options.vary_priority)
+    out.priority = static_cast<int>(draws.below(7)) - 3;
+  if (options.vary_worker && draws.below(4) == 0)
+    out.worker = static_cast<std::uint32_t>(draws.below(run_.shape().workers));
+  return out;
+}
+
+void witness_program::work(const work_options& options) {
+  auto target = options.target > 0 ? options.target : run_.shape().closures;
+  auto draws = run_.draws("batches");
+  while (board_.finished_count() < target && !board_.is_full()) {
+    auto left = target - board_.finished_count();
+    auto n =
+      1 + static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(options.batch_max)));
+    batch(std::min(n, left), options);
+    if (options.between)
+      options.between(board_.finished_count());
+  }
+}
+
+void witness_program::batch(std::int64_t n, const work_options& options) {
+  run_.phase(process_, "schedule");
+  auto mean = std::chrono::duration_cast<std::chrono::microseconds>(each(options)).count();
+  for (; n > 0 && !board_.is_full(); --n) {
+    auto cell = board_.take();
+    auto draws = run_.draws("lengths").at(static_cast<std::uint64_t>(cell));
+    auto us =
+      mean / 5
+      + static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(mean) * 8 / 5 + 1));
+    try {
+      open_.push_back(
+        {cell, coordinator_.schedule(options_for(options, cell), witness_step, witness_,
+                                     board_.layout(), cell, run_.dice(), us)});
+    } catch (const error& why) { // of an earlier closure
+      board_.refused(cell);
+      note(why);
+    }
+  }
+  join();
+  collect();
+}
+
+bool witness_program::join() {
+  run_.phase(process_, "join");
+  try {
+    coordinator_.join();
+    return true;
+  } catch (const error& why) {
+    note(why);
+    return false;
+  }
+}
+
+void witness_program::note(const error& why) {
+  ++errors_seen_;
+  if (run_.which().beyond_guard)
+    throw error{why.details()};
+}
+
+void witness_program::collect() {
+  run_.phase(process_, "fetch");
+  for (auto& c : std::exchange(open_, {})) {
+    run_.expect(c.result.ready(), "INV-X3",
+                "after join cell " + std::to_string(c.cell) + " has not ended");
+    try {
+      auto got = c.result.fetch();
+      run_.expect(got == c.cell, "INV-X1",
+                  "cell " + std::to_string(c.cell) + " got the result " + std::to_string(got));
+      board_.finished(c.cell);
+    } catch (const error&) {
+      board_.unfinished(c.cell);
+    }
+  }
+}
+
+void witness_program::check(std::string_view when) {
+  run_.phase(process_, "read");
+  for (int tries = 0;; ++tries)
+    try {
+      auto counts = witness_[0].read();
+      auto attempts = witness_[1].read();
+      for (const auto& line : board_.compare(counts, attempts))
+        run_.expect(false, "INV-X1", std::string{when} + ", " + line);
+      return;
+    } catch (const error& why) { // the program's own way to a server was cut
+      if (tries == 20 || why.retry() == retry_class::no)
+        throw;
+      ++errors_seen_;
+      process_.env().lanes.spend(1s);
+    }
+}
+
+void witness_program::take_restored() {
+  run_.phase(process_, "read");
+  for (const auto& line : board_.restored(witness_[0].read()))
+    run_.expect(false, "INV-C1", line);
+}
+
+void run_program(scenario_run& run, process& p, const std::function<void()>& body) {
+  try {
+    run.phase(p, "start");
+    body();
+    run.phase(p, "shutdown");
+  } catch (const error& why) {
+    run.ended_with(p, why);
+  }
+}
+
+void make_cluster(scenario_run& run, program main) {
+  auto& w = run.cluster();
+  w.settings().coordinator_lost_ms_max = 20'000;
+  w.coordinator(std::move(main));
+  w.workers(run.shape().workers);
+  w.servers(run.shape().servers);
+}
+
+void build_witness(scenario_run& run, const work_options& options) {
+  make_cluster(run, [&run, options](process& p) {
+    run_program(run, p, [&] {
+      witness_program all{run, p};
+      all.work(options);
+      all.check();
+    });
+  });
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/troupe.hpp>
+
+#include <troupe/sim/scenario_run.hpp>
+#include <troupe/sim/witness.hpp>
+
+/// What the scenarios' programs have in common.
+namespace troupe::sim {
+
+using namespace std::chrono_literals;
+
+/// How a program deals out its work.
+struct work_options {
+  std::int64_t target = 0;     ///< closures that shall finish; 0: the shape's
+  std::int64_t batch_max = 64; ///< between two joins
+  duration lasts = 0ns;        ///< virtual time that all shall take; 0: the safety phase and more
+  closure_options closures{};
+  bool vary_priority = false;
+  bool vary_worker = false;
+  /// Between two batches, with the number of closures that have finished.
+  std::function<void(std::int64_t finished)> between{};
+};
+
+/// The coordinator's side of a cluster, and a witness on it. One life of the program makes one.
+class witness_program {
+public:
+  /// Starts the runtime and makes the variables. Throws `error`.
+  witness_program(scenario_run& run, process& p, std::int64_t cells = 0);
+
+  /// Schedules closures until enough have finished or no cells are left; errors of closures are
+  /// noted, and what they cancelled is scheduled anew as other closures.
+  void work(const work_options& options = {});
+  /// One batch: schedules, joins, takes the results.
+  void batch(std::int64_t n, const work_options& options);
+  /// Compares the cells with what is known of the closures.
+  void check(std::string_view when = "at the end");
+  /// After `restore`: the board becomes what the checkpoint says.
+  void take_restored();
+
+  scenario_run& run() { return run_; }
+  process& self() { return process_; }
+  runtime& rt() { return runtime_; }
+  parameter_server_strategy& strategy() { return strategy_; }
+  cluster_coordinator& coordinator() { return coordinator_; }
+  witness_board& board() { return board_; }
+  const variable& counts() const { return witness_[0]; }
+  const variable& tries() const { return witness_[1]; }
+  std::int64_t errors_seen() const { return errors_seen_; }
+
+  /// Joins; notes an error. False when there was one.
+  bool join();
+  void note(const error& why);
+
+private:
+  struct open_closure {
+    std::int64_t cell = 0;
+    remote_value<std::int64_t> result{};
+  };
+  closure_options options_for(const work_options& options, std::int64_t cell) const;
+  void collect();
+  duration each(const work_options& options) const;
+
+  scenario_run& run_;
+  process& process_;
+  runtime runtime_;
+  parameter_server_strategy strategy_;
+  cluster_coordinator coordinator_;
+  witness_board board_;
+  variable_list witness_{};
+  std::vector<open_closure> open_{};
+  std::int64_t errors_seen_ = 0;
+};
+
+/// Runs `body` as the coordinator's program: an `error` that it lets out is its named end.
+void run_program(scenario_run& run, process& p, const std::function<void()>& body);
+
+/// Machines as the run's shape says, with settings that suit short runs.
+void make_cluster(scenario_run& run, program main);
+
+/// `make_cluster` with a witness program that works and checks.
+void build_witness(scenario_run& run, const work_options& options);
+template <work_options (*Options)()>
+void build_witness_with(scenario_run& run) {
+  build_witness(run, Options());
+}
+inline work_options plain_work() { return {}; }
+
+} // namespace troupe::sim

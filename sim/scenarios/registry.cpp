@@ -1,0 +1,43 @@
+#include <troupe/sim/scenarios/registry.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include <troupe/core/error.hpp>
+#include <troupe/sim/scenarios/table.hpp>
+
+namespace troupe::sim {
+
+std::span<const scenario* const> all_scenarios() {
+  static constexpr std::array all{&bad_links, &clocks_only,   &everything,   &partitions,
+                                  &pauses,    &slow_machines, &witness_calm, &worker_storm};
+  return all;
+}
+
+const scenario* find_scenario(std::string_view name) {
+  auto all = all_scenarios();
+  auto at = std::ranges::find(all, name, &scenario::name);
+  return at == all.end() ? nullptr : *at;
+}
+
+namespace {
+
+const scenario& get_scenario(std::string_view name) {
+  const auto* found = find_scenario(name);
+  if (!found)
+    throw_failure(errc::unknown_name, "there is no scenario '" + std::string{name} + "'");
+  return *found;
+}
+
+} // namespace
+
+run_result run_scenario(const run_spec& spec, const run_settings& settings) {
+  return run_scenario(get_scenario(spec.scenario), spec, settings);
+}
+
+run_result run_scenario(std::string_view name, std::uint64_t seed, const run_settings& settings) {
+  const auto& s = get_scenario(name);
+  return run_scenario(s, draw_spec(s, seed), settings);
+}
+
+} // namespace troupe::sim

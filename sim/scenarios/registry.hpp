@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include <troupe/sim/scenario.hpp>
+
+namespace troupe::sim {
+
+/// All scenarios of the registry, in name order.
+std::span<const scenario* const> all_scenarios();
+/// Null when there is none of that name.
+const scenario* find_scenario(std::string_view name);
+
+/// The run of `spec.scenario`. @pre the scenario of that name exists.
+run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
+/// The run of that seed.
+run_result run_scenario(std::string_view name, std::uint64_t seed,
+                        const run_settings& settings = {});
+
+} // namespace troupe::sim

@@ -1,0 +1,110 @@
+#include <troupe/sim/witness.hpp>
+
+#include <algorithm>
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr std::size_t lines_max = 8;
+
+tensor rows_of(const witness_layout& layout, std::int64_t cell) {
+  tensor out{dtype::i64, {layout.shards}};
+  auto rows = out.mutable_as<std::int64_t>();
+  for (std::int64_t s = 0; s < layout.shards; ++s)
+    rows[static_cast<std::size_t>(s)] = s * layout.cells + cell;
+  return out;
+}
+
+tensor filled(const witness_layout& layout, std::int64_t value) {
+  tensor out{dtype::i64, {layout.shards, layout.width}};
+  std::ranges::fill(out.mutable_as<std::int64_t>(), value);
+  return out;
+}
+
+/// A cell's values over shards; nothing where a row's columns differ.
+struct cell_values {
+  std::int64_t lowest = INT64_MAX;
+  std::int64_t highest = INT64_MIN;
+  bool torn = false;
+};
+
+cell_values values_of(const witness_layout& layout, const tensor& of, std::int64_t cell) {
+  cell_values out;
+  auto all = of.as<std::int64_t>();
+  for (std::int64_t s = 0; s < layout.shards; ++s) {
+    auto row = all.subspan(static_cast<std::size_t>((s * layout.cells + cell) * layout.width),
+                           static_cast<std::size_t>(layout.width));
+    auto [low, high] = std::ranges::minmax(row);
+    out.torn |= low != high;
+    out.lowest = std::min(out.lowest, low);
+    out.highest = std::max(out.highest, high);
+  }
+  return out;
+}
+
+} // namespace
+
+void witness_add(const variable& counts, const witness_layout& layout, std::int64_t cell) {
+  counts.scatter_add(rows_of(layout, cell), filled(layout, 1));
+}
+
+void witness_try(const variable& tries, const witness_layout& layout, std::int64_t cell,
+                 attempt_no attempt) {
+  tries.scatter_update(rows_of(layout, cell),
+                       filled(layout, static_cast<std::int64_t>(value_of(attempt))));
+}
+
+std::int64_t witness_board::take() {
+  if (is_full())
+    return -1;
+  at(next_) = fate::open;
+  return next_++;
+}
+
+std::int64_t witness_board::count(fate which) const { return std::ranges::count(cells_, which); }
+
+std::vector<std::string> witness_board::compare(const tensor& counts, const tensor& tries) const {
+  std::vector<std::string> out;
+  auto wrong = [&](std::int64_t cell, const std::string& what) {
+    if (out.size() < lines_max)
+      out.push_back("cell " + std::to_string(cell) + ": " + what);
+  };
+  for (std::int64_t cell = 0; cell < layout_.cells; ++cell) {
+    auto is = cells_[static_cast<std::size_t>(cell)];
+    auto n = values_of(layout_, counts, cell);
+    auto t = values_of(layout_, tries, cell);
+    auto text = std::to_string(n.lowest) + " to " + std::to_string(n.highest);
+    if (n.torn || t.torn)
+      wrong(cell, "half a push was applied");
+    if (n.highest > 1)
+      wrong(cell, "doubled, " + text + " over the shards");
+    if (is == fate::finished && n.lowest < 1)
+      wrong(cell, "finished and lost, " + text + " over the shards");
+    if (is == fate::finished && t.lowest < 1)
+      wrong(cell, "finished, and no attempt's number on some shard");
+    if (is == fate::unused && (n.highest != 0 || t.highest != 0))
+      wrong(cell, "an effect of what was never accepted");
+    if (n.lowest < 0 || t.lowest < 0)
+      wrong(cell, "below 0");
+  }
+  return out;
+}
+
+std::vector<std::string> witness_board::restored(const tensor& counts) {
+  std::vector<std::string> out;
+  next_ = 0;
+  for (std::int64_t cell = 0; cell < layout_.cells; ++cell) {
+    auto n = values_of(layout_, counts, cell);
+    if ((n.torn || n.lowest != n.highest || n.lowest < 0 || n.highest > 1)
+        && out.size() < lines_max)
+      out.push_back("cell " + std::to_string(cell) + ": " + std::to_string(n.lowest) + " to "
+                    + std::to_string(n.highest) + " over the shards of a checkpoint");
+    at(cell) = n.lowest == 1 ? fate::finished : fate::unused;
+    if (n.lowest != 0 || n.highest != 0)
+      next_ = cell + 1;
+  }
+  return out;
+}
+
+} // namespace troupe::sim

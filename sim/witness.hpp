@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <troupe/core/fields.hpp>
+#include <troupe/core/tensor.hpp>
+#include <troupe/strategies/variable.hpp>
+#include <troupe/strategies/worker_context.hpp>
+
+/// The witness of effect once (protocol 3.4): a variable with a cell per closure on every shard, to
+/// which the closure adds 1, and a second one into which each attempt writes its number. Lost:
+/// cells of finished closures below 1; doubled: cells above 1, over all shards.
+namespace troupe::sim {
+
+/// Both variables are i64 [shards x cells, width]; a closure's row of each shard has one value in
+/// all columns: a row whose columns differ is half a push.
+struct witness_layout {
+  std::int64_t shards = 1;
+  std::int64_t cells = 1;
+  std::int64_t width = 1;
+  TROUPE_FIELDS(witness_layout, shards, cells, width)
+  shape_t shape() const { return {shards * cells, width}; }
+};
+
+/// Adds 1 to the closure's cell on every shard. Steps only.
+void witness_add(const variable& counts, const witness_layout& layout, std::int64_t cell);
+/// Writes the attempt into the closure's cell on every shard.
+void witness_try(const variable& tries, const witness_layout& layout, std::int64_t cell,
+                 attempt_no attempt);
+
+/// What the program knows of its closures, and what the shards must therefore hold.
+class witness_board {
+public:
+  explicit witness_board(const witness_layout& layout)
+    : layout_{layout}, cells_(static_cast<std::size_t>(layout.cells)) {}
+
+  const witness_layout& layout() const { return layout_; }
+  /// The next closure's cell; -1 when none is left.
+  std::int64_t take();
+  bool is_full() const { return next_ == layout_.cells; }
+  /// Was never accepted: no effect at all.
+  void refused(std::int64_t cell) { at(cell) = fate::unused; }
+  void finished(std::int64_t cell) { at(cell) = fate::finished; }
+  /// Failed or was cancelled: of each operation an effect or none, whole, on each shard.
+  void unfinished(std::int64_t cell) { at(cell) = fate::unfinished; }
+  std::int64_t finished_count() const { return count(fate::finished); }
+
+  /// What is wrong, at most 8 lines; empty: nothing. Closures that are still open may have any
+  /// effect that is whole and single.
+  std::vector<std::string> compare(const tensor& counts, const tensor& tries) const;
+  /// A restored checkpoint: each cell is 0 on all shards or 1 on all. Takes over what it says.
+  std::vector<std::string> restored(const tensor& counts);
+
+private:
+  enum class fate : std::uint8_t { unused, open, finished, unfinished };
+  fate& at(std::int64_t cell) { return cells_.at(static_cast<std::size_t>(cell)); }
+  std::int64_t count(fate which) const;
+  witness_layout layout_;
+  std::vector<fate> cells_;
+  std::int64_t next_ = 0;
+};
+
+} // namespace troupe::sim
