@@ -111,6 +111,11 @@ void child_pool::start(std::uint64_t key, const std::function<std::string()>& bo
 
 void child_pool::run_in_child(int pipe, int errors, const std::function<std::string()>& body) {
   ::dup2(errors, STDERR_FILENO);
+  for (int signal : {SIGABRT, SIGFPE, SIGILL, SIGINT, SIGTERM}) // whatever the parent does then
+    ::signal(signal, SIG_DFL);
+  if (!sanitized)
+    for (int signal : {SIGSEGV, SIGBUS})
+      ::signal(signal, SIG_DFL);
   if (!sanitized && limits_.memory_bytes > 0) {
     rlimit most{.rlim_cur = limits_.memory_bytes, .rlim_max = limits_.memory_bytes};
     ::setrlimit(RLIMIT_AS, &most);

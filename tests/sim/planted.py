@@ -28,34 +28,31 @@ def bugs_of(program):
     return [tuple(line.split(None, 1)) for line in out.splitlines()]
 
 
-def swarm(program, arguments, failures):
-    command = [program, *arguments, "--failures", failures]
-    return subprocess.run(command, capture_output=True, text=True)
+def first_failure(program, arguments, first, seeds, options, failures):
+    """{scenario, seed, rule} of the first failing seed in [first, first + seeds); None: all are well."""
+    command = [program, *arguments, "swarm", "--first-seed", str(first), "--seeds", str(seeds), "--until-failure"]
+    command += ["--jobs", str(options.jobs), "--failures", failures]
+    out = subprocess.run(command, capture_output=True, text=True)
+    if out.returncode not in (0, 1):
+        sys.exit(f"planted.py: {' '.join(command)}: {out.stderr.strip()}")
+    found = sorted(FAILED.findall(out.stdout), key=lambda each: int(each[1]))
+    return {"scenario": found[0][0], "seed": int(found[0][1]), "rule": found[0][2]} if found else None
 
 
 def hunt(program, name, options, failures):
-    """{scenario, seed, rule, seeds, seconds} of the first failing seed; None when there is none."""
+    """The first failing seed that is well without the bug, with `seconds`; None when there is none."""
     begin = time.monotonic()
-    out = swarm(
-        program,
-        ["--bug", name, "swarm", "--seeds", str(options.seeds), "--jobs", str(options.jobs), "--until-failure"],
-        failures,
-    )
-    found = sorted(FAILED.findall(out.stdout), key=lambda each: int(each[1]))
-    if out.returncode not in (0, 1):
-        sys.exit(f"planted.py: {name}: {out.stderr.strip()}")
-    if not found:
-        return None
-    scenario, seed, rule, _ = found[0]
-    return {"scenario": scenario, "seed": int(seed), "rule": rule, "seconds": time.monotonic() - begin}
-
-
-def healthy(program, seeds, options, failures):
-    """Whether the seeds that found bugs are well without them."""
-    out = swarm(program, ["swarm", "--seeds", str(seeds), "--jobs", str(options.jobs)], failures)
-    if out.returncode != 0:
-        print(out.stdout)
-    return out.returncode == 0
+    first = 1
+    while first <= options.seeds:
+        found = first_failure(program, ["--bug", name], first, options.seeds + 1 - first, options, failures)
+        if not found:
+            return None
+        other = first_failure(program, [], found["seed"], 1, options, failures)
+        if not other:
+            return {**found, "seconds": time.monotonic() - begin}
+        print(f"{name}: seed {found['seed']} of {found['scenario']} fails without it too: {other['rule']}")
+        first = found["seed"] + 1
+    return None
 
 
 def table(rows):
@@ -96,13 +93,14 @@ def main():
                 print(f"{name}: not found in {options.seeds} seeds")
             sys.stdout.flush()
         most = max((found["seed"] for _, found in rows if found), default=1)
-        well = healthy(options.program, most, options, failures)
+        other = first_failure(options.program, [], 1, most, options, failures)
     if options.docs:
         write_docs(options.docs, table(rows))
     count = sum(found is not None for _, found in rows)
-    print(f"without a bug: {'well' if well else 'NOT WELL'} up to seed {most}")
+    well = "all are well" if not other else f"seed {other['seed']} breaks {other['rule']}"
+    print(f"up to seed {most} without a bug: {well}")
     print(f"{count} of {len(rows)} planted bugs found")
-    return 0 if well and count == len(rows) else 1
+    return 0 if not other and count == len(rows) else 1
 
 
 if __name__ == "__main__":
