@@ -1,6 +1,7 @@
 #include <troupe/actors/membership.hpp>
 
 #include <set>
+#include <utility>
 
 #include <caf/atom.hpp>
 
@@ -105,6 +106,8 @@ void membership_state::on_heartbeat(heartbeat& msg) {
       tell_member(sender, msg.header.from, fenced_notice{.header = header(msg.header.sender)});
   }
   act(std::move(actions));
+  if (live)
+    announce_if_new(msg.header.from);
   if (live && coordinator_ && msg.header.from.job == job_kind::worker && !msg.lanes.empty())
     tell(
       self_, coordinator_,
@@ -153,7 +156,8 @@ void membership_state::on_follow() {
     return;
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
   for (const auto& who : core_.current().members)
-    joined(who);
+    if (auto at = peers_.find(who.task); at != peers_.end() && at->second.announced)
+      announce(who);
 }
 
 void membership_state::on_fence(fence_member& msg) {
@@ -225,7 +229,11 @@ void membership_state::welcome(const membership_action::welcome& what) {
   auto at = waiting_.find(what.to);
   if (at == waiting_.end())
     return;
-  peers_[what.task] = {.task = what.task, .inc = what.inc, .handle = at->second.handle};
+  auto& p = peers_[what.task];
+  p = {.task = what.task,
+       .inc = what.inc,
+       .handle = at->second.handle,
+       .announced = p.announced && p.inc == what.inc};
   at->second.promise.deliver(hello_answer{.why = {}, .inc = what.inc, .current = core_.current()});
   waiting_.erase(at);
 }
@@ -247,10 +255,24 @@ void membership_state::joined(const member& who) {
          {"incarnation", who.inc.counter},
          {"nonce", who.inc.nonce},
          {"epoch", core_.current().epoch}});
-  auto at = peers_.find(who.task);
-  if (coordinator_ && at != peers_.end())
-    tell(self_, coordinator_,
-         member_joined{.who = who, .current = core_.current(), .handle = at->second.handle});
+}
+
+/// With its first heartbeat a member shows that its welcome has arrived. Before that it would take
+/// what the coordinator sends for somebody else's, and nobody would send it again.
+void membership_state::announce_if_new(const task_id& task) {
+  auto at = peers_.find(task);
+  if (at == peers_.end() || std::exchange(at->second.announced, true))
+    return;
+  for (const auto& who : core_.current().members)
+    if (who.task == task)
+      announce(who);
+}
+
+void membership_state::announce(const member& who) {
+  if (coordinator_)
+    tell(
+      self_, coordinator_,
+      member_joined{.who = who, .current = core_.current(), .handle = peers_.at(who.task).handle});
 }
 
 void membership_state::lost(const membership_action::lost& what) {
@@ -260,13 +282,15 @@ void membership_state::lost(const membership_action::lost& what) {
          {"epoch", core_.current().epoch},
          {"clean", what.clean},
          {"reason", what.reason}});
-  if (coordinator_)
+  auto at = peers_.find(what.who.task);
+  if (at == peers_.end() || at->second.inc != what.who.inc)
+    return;
+  if (coordinator_ && at->second.announced)
     tell(
       self_, coordinator_,
       member_lost{
         .who = what.who, .current = core_.current(), .reason = what.reason, .clean = what.clean});
-  if (auto at = peers_.find(what.who.task); at != peers_.end() && at->second.inc == what.who.inc)
-    peers_.erase(at);
+  peers_.erase(at);
 }
 
 void membership_state::tell_fenced(const task_id& task, const incarnation& inc) {

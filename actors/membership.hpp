@@ -44,6 +44,7 @@ private:
     task_id task{};
     incarnation inc{};
     caf::strong_actor_ptr handle{};
+    bool announced = false; ///< the coordinator was told
   };
   struct waiting_hello {
     caf::typed_response_promise<hello_answer> promise{};
@@ -64,6 +65,8 @@ private:
   void welcome(const membership_action::welcome& what);
   void refuse(const membership_action::refuse& what);
   void joined(const member& who);
+  void announce(const member& who);
+  void announce_if_new(const task_id& task);
   void lost(const membership_action::lost& what);
   void tell_fenced(const task_id& task, const incarnation& inc);
   void tell_views();

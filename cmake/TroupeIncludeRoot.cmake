@@ -4,7 +4,8 @@
 
 function(troupe_forward_headers folder)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-       "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/detail/*.hpp")
+       "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/detail/*.hpp"
+       "${PROJECT_SOURCE_DIR}/${folder}/caf017/*.hpp")
   foreach(header IN LISTS headers)
     file(CONFIGURE OUTPUT "${TROUPE_INCLUDE_ROOT}/troupe/${header}"
          CONTENT "#pragma once\n#include \"${PROJECT_SOURCE_DIR}/${header}\"\n")
@@ -14,7 +15,6 @@ endfunction()
 function(troupe_make_include_root)
   set(root "${TROUPE_INCLUDE_ROOT}/troupe")
   file(MAKE_DIRECTORY "${root}")
-  # The sim folder has no target yet; the link lets its headers be read under their final name.
   foreach(folder IN LISTS TROUPE_FOLDERS ITEMS sim)
     set(source "${PROJECT_SOURCE_DIR}/${folder}")
     if(NOT IS_DIRECTORY "${source}")

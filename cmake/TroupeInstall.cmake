@@ -14,6 +14,23 @@ endforeach()
 install(FILES "${TROUPE_INCLUDE_ROOT}/troupe/troupe.hpp"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe")
 
+if(TARGET troupe_sim)
+  install(
+    DIRECTORY "${PROJECT_SOURCE_DIR}/sim/"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/troupe/sim"
+    FILES_MATCHING
+    PATTERN "*.hpp"
+    PATTERN "detail" EXCLUDE
+    PATTERN "caf017" EXCLUDE
+    PATTERN "tools" EXCLUDE)
+  # A set of its own: who only links troupe::troupe needs no Boost.Context.
+  install(TARGETS troupe_sim EXPORT troupe-sim-targets
+          ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT troupe-sim-targets NAMESPACE troupe:: FILE troupeSimTargets.cmake
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/troupe")
+  install(TARGETS troupe-sim RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
 install(TARGETS troupe_library EXPORT troupe-targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(TARGET troupe)
   install(TARGETS troupe RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

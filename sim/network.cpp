@@ -60,6 +60,25 @@ void network::put(std::uint32_t index) {
   world_.events.push(last, calendar::packet_arrives, index);
 }
 
+void network::become_due(std::uint32_t index, std::uint64_t since) {
+  const auto& p = packets_[index];
+  auto& l = at(p.from.machine, p.to_life.machine);
+  if (l.due.empty())
+    due_.push_back({p.from.machine, p.to_life.machine, since});
+  l.due.emplace_back(index, since);
+}
+
+void network::deliver_due(std::size_t i) {
+  auto& l = at(due_[i].from, due_[i].to);
+  auto index = l.due.front().first;
+  l.due.pop_front();
+  if (l.due.empty())
+    due_.erase(due_.begin() + static_cast<std::ptrdiff_t>(i));
+  else
+    due_[i].since = l.due.front().second;
+  arrive(index);
+}
+
 void network::arrive(std::uint32_t index) {
   const auto& p = packets_[index];
   auto& l = at(p.from.machine, p.to_life.machine);

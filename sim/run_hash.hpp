@@ -21,6 +21,8 @@ public:
       std::memcpy(&word, bytes, 8);
       fold(word);
     }
+    if (n == 0)
+      return;
     std::uint64_t rest = 0;
     std::memcpy(&rest, bytes, n);
     fold(rest);

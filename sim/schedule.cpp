@@ -52,7 +52,7 @@ public:
 
 private:
   static std::uint64_t key_of(const choice& c) {
-    return derive_seed(c.machine * 4u + c.kind, c.kind == choice::timer ? 0 : c.task);
+    return derive_seed(c.machine * 8u + c.kind, c.kind == choice::timer ? 0 : c.task);
   }
   std::uint64_t priority_of(const choice& c) const {
     auto key = key_of(c);

@@ -11,9 +11,9 @@ namespace troupe::sim {
 
 /// Something that could run now.
 struct choice {
-  enum kind_t : std::uint8_t { actor, lane, timer, world } kind = actor;
+  enum kind_t : std::uint8_t { actor, lane, timer, link, call } kind = actor;
   std::uint32_t machine = 0;
-  std::uint64_t task = 0;  ///< stable over a life: an actor's or a lane's number
+  std::uint64_t task = 0;  ///< stable over a life: an actor's or a lane's number; a link's sender
   std::uint64_t since = 0; ///< lower: could run earlier
 };
 

@@ -44,6 +44,8 @@ void world::servers(std::uint32_t n, program main) {
     core_->add_machine(server{i}, main);
 }
 
+void world::node(node_name name, program main) { core_->add_machine(name, std::move(main)); }
+
 void world::spare(node_name name, program main) {
   core_->add_machine(name, std::move(main)).starts_first = false;
 }

@@ -31,6 +31,8 @@ struct world_options {
   duration time_max = std::chrono::hours{2};
 
   // what things take
+  /// The time moves in these steps. What falls into one happens in the schedule's order.
+  duration quantum = std::chrono::microseconds{50};
   duration step_cost = std::chrono::microseconds{2}; ///< a message handled, a lane's turn
   duration closure_cost{};                           ///< what a step is charged that says nothing
   duration latency_min = std::chrono::microseconds{100};
@@ -72,7 +74,8 @@ public:
   void coordinator(program main);
   void workers(std::uint32_t n, program main = serve);
   void servers(std::uint32_t n, program main = serve);
-  /// One more machine on which nothing runs until it is restarted.
+  /// One more machine. Its process runs from the start; `spare`: only once it is restarted.
+  void node(node_name name, program main);
   void spare(node_name name, program main = serve);
   void watch(observer& who); ///< outlives the run
 

@@ -7,7 +7,7 @@ namespace troupe::sim {
 
 namespace {
 
-/// What could run now, in the order of machines: tasks, then the timer; the calendar last.
+/// What could run now, in the order of machines: tasks, then the timer; then links, then calls.
 class enabled_choices final : public choices {
 public:
   enabled_choices(const world::core& w, std::size_t n) : world_{w}, size_{n} {}
@@ -21,20 +21,34 @@ public:
       if (e.timer && i-- == 0)
         return {.kind = choice::timer, .machine = e.of->index};
     }
-    return {.kind = choice::world};
+    const auto& due = world_.net.due();
+    if (i < due.size())
+      return {
+        .kind = choice::link, .machine = due[i].to, .task = due[i].from, .since = due[i].since};
+    return {.kind = choice::call, .since = world_.calls_due.front().second};
   }
 
   std::size_t oldest() const override {
-    std::size_t at = 0, best = size_;
-    std::uint64_t since = 0;
-    for (const auto& e : world_.enabled_now) {
-      if (e.tasks > 0 && (best == size_ || e.of->now->ready.front().since < since)) {
+    std::size_t i = 0, best = 0;
+    std::uint64_t least = ~std::uint64_t{0};
+    auto look = [&](std::size_t at, std::uint64_t since) {
+      if (since < least) {
         best = at;
-        since = e.of->now->ready.front().since;
+        least = since;
       }
-      at += e.tasks + (e.timer ? 1 : 0);
+    };
+    for (const auto& e : world_.enabled_now) {
+      if (e.tasks > 0)
+        look(i, e.of->now->ready.front().since);
+      i += e.tasks;
+      if (e.timer)
+        look(i++, 0);
     }
-    return best == size_ ? 0 : best;
+    for (const auto& d : world_.net.due())
+      look(i++, d.since);
+    if (!world_.calls_due.empty())
+      look(i, world_.calls_due.front().second);
+    return best;
   }
 
 private:
@@ -53,8 +67,15 @@ private:
 
 } // namespace
 
-/// Lanes whose deadline has come are ready; then what could run.
+/// What has become due is ready; then what could run.
 std::size_t world::core::count_enabled() {
+  while (events.next() <= now) {
+    auto e = events.pop();
+    if (e.kind == calendar::packet_arrives)
+      net.become_due(e.index, ++ready_seq);
+    else
+      calls_due.emplace_back(e.index, ++ready_seq);
+  }
   while (waits.next() <= now) {
     auto& f = waits.first();
     f.owner.wake(f, false);
@@ -65,7 +86,7 @@ std::size_t world::core::count_enabled() {
     if (!m->runs())
       continue;
     enabled e{.of = m.get()};
-    if (m->busy_until <= now)
+    if (m->busy_until < now + options.quantum)
       e.tasks = static_cast<std::uint32_t>(m->now->ready.size());
     auto timer = m->now->actors().next_timer();
     e.timer = timer != never && timer <= m->clock.local(now);
@@ -74,8 +95,7 @@ std::size_t world::core::count_enabled() {
     n += e.tasks + (e.timer ? 1 : 0);
     enabled_now.push_back(e);
   }
-  world_enabled = events.next() <= now;
-  return n + (world_enabled ? 1 : 0);
+  return n + net.due().size() + (calls_due.empty() ? 0 : 1);
 }
 
 time_point world::core::next_moment() const {
@@ -84,11 +104,14 @@ time_point world::core::next_moment() const {
     if (!m->runs())
       continue;
     if (!m->now->ready.empty())
-      out = std::min(out, m->busy_until);
+      out = std::min(out, m->busy_until - options.quantum + duration{1});
     if (auto timer = m->now->actors().next_timer(); timer != never)
       out = std::min(out, m->clock.world_at(timer));
   }
-  return out;
+  if (out == never)
+    return out;
+  const auto q = options.quantum.count();
+  return time_point{duration{(out.time_since_epoch().count() + q - 1) / q * q}};
 }
 
 bool world::core::step() {
@@ -127,29 +150,29 @@ void world::core::execute(std::size_t k) {
       return l.actors().flush();
     }
   }
-  run_calendar();
+  if (k < net.due().size())
+    net.deliver_due(k);
+  else
+    run_call();
+  after_step();
 }
 
 void world::core::run_task(machine& m, std::size_t k) {
   auto& l = *m.now;
   auto task = l.ready[k];
   l.ready.erase(l.ready.begin() + static_cast<std::ptrdiff_t>(k));
-  m.busy_until = now + options.step_cost * m.slow;
+  m.busy_until = std::max(m.busy_until, now) + options.step_cost * m.slow;
   auto number = l.run(task);
   hash.fold((task.is_lane ? 0x72u : 0x73u) | std::uint64_t{m.index} << 8 | number << 24);
   hash.fold(static_cast<std::uint64_t>(now.time_since_epoch().count()));
   l.actors().flush();
 }
 
-void world::core::run_calendar() {
-  auto e = events.pop();
-  if (e.kind == calendar::packet_arrives) {
-    net.arrive(e.index);
-  } else {
-    hash.fold(0x74);
-    calls.take(e.index)();
-  }
-  after_step();
+void world::core::run_call() {
+  auto index = calls_due.front().first;
+  calls_due.pop_front();
+  hash.fold(0x74);
+  calls.take(index)();
 }
 
 /// What arrived may have been answered at once.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -69,7 +70,7 @@ struct world::core {
   std::size_t count_enabled();
   void execute(std::size_t k);
   void run_task(machine& m, std::size_t k);
-  void run_calendar();
+  void run_call();
   void after_step();
   time_point next_moment() const;
   report make_report();
@@ -119,7 +120,7 @@ struct world::core {
     bool timer = false;
   };
   std::vector<enabled> enabled_now{};
-  bool world_enabled = false;
+  std::deque<std::pair<std::uint32_t, std::uint64_t>> calls_due{}; ///< and since when
 
   std::uint64_t steps = 0;
   std::uint64_t traced = 0;

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <troupe/sim/action.hpp>
@@ -22,6 +24,7 @@ struct link {
   duration extra{};
   time_point last{};                 ///< control packets arrive in order
   std::vector<std::uint32_t> held{}; ///< packets that wait for the end of a block
+  std::deque<std::pair<std::uint32_t, std::uint64_t>> due{}; ///< packets, and since when
   draw_stream draws{};
 };
 
@@ -47,7 +50,17 @@ public:
   bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).blocked > 0; }
 
   // -- the world's loop --
-  void arrive(std::uint32_t index);
+  struct due_link {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint64_t since = 0; ///< of the first packet
+  };
+  /// The time of that packet has come.
+  void become_due(std::uint32_t index, std::uint64_t since);
+  /// Links that have a packet to deliver, in the order in which they had.
+  const std::vector<due_link>& due() const { return due_; }
+  /// Delivers the first packet of `due()[i]`.
+  void deliver_due(std::size_t i);
 
   // -- the data plane --
   std::shared_ptr<data_connection> open_channel(life& from, std::uint32_t to, std::uint16_t port);
@@ -66,6 +79,7 @@ private:
   };
 
   link& at(std::uint32_t from, std::uint32_t to) { return links_[from][to]; }
+  void arrive(std::uint32_t index);
   void put(std::uint32_t index);
   duration travel_time(link& l, const packet& p);
   time_point& last_of(const packet& p, link& l);
@@ -88,6 +102,7 @@ private:
   std::vector<connection> connections_{1};
   std::vector<std::shared_ptr<data_connection>> channels_{1}; ///< by number
   draw_stream segments_;
+  std::vector<due_link> due_{};
 };
 
 } // namespace troupe::sim

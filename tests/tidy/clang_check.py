@@ -18,14 +18,14 @@ import sys
 import tempfile
 
 LIBRARY = ("core", "messages", "kernels", "data", "transport", "actors", "strategies")
-SOURCES = LIBRARY + ("tools", "examples", "bench")
+SOURCES = LIBRARY + ("sim", "tools", "examples", "bench")
 
 
 def command(root):
     clang = shutil.which("clang++-14") or shutil.which("clang++") or sys.exit("clang++ is missing")
     eigen = subprocess.run(["pkg-config", "--cflags-only-I", "eigen3"], check=True, capture_output=True, text=True)
     flags = ["-std=c++20", "-DTROUPE_VERSION=\"0\"", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    flags += [f"-I{root}/build/include", f"-I{root}/bench", f"-I{root}/tools/detail"]
+    flags += [f"-I{root}/build/include", f"-I{root}/bench", f"-I{root}/tools/detail", f"-I{root}/sim/tools"]
     for path in eigen.stdout.split():
         flags += ["-isystem", path.removeprefix("-I")]
     return [clang, *flags]
@@ -37,7 +37,7 @@ def jobs_of(root):
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*.hpp")):
             name = path.relative_to(root).as_posix()
-            spelled = f"<troupe/{name}>" if folder in LIBRARY else f'"{path}"'
+            spelled = f"<troupe/{name}>" if folder in LIBRARY + ("sim",) and "/tools/" not in name else f'"{path}"'
             jobs.append((name, path, f"#include {spelled}\n"))
         for path in sorted((root / folder).rglob("*.cpp")):
             jobs.append((path.relative_to(root).as_posix(), path, f'#include "{path}"\n'))
