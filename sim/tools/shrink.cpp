@@ -107,6 +107,8 @@ bool shrinker::features_off() {
        {&step_trouble::throws, &step_trouble::hangs, &step_trouble::kills, &step_trouble::slows})
     if (best_.plan.steps.*p > 0)
       any |= accept_with([p](run_spec& s) { s.plan.steps.*p = 0; });
+  if (best_.conditions != run_conditions{})
+    any |= accept_with([](run_spec& s) { s.conditions = {}; });
   if (best_.plan.core != core_plan{})
     any |= accept_with([](run_spec& s) { s.plan.core = {}; });
   std::set<action_kind> kinds;
@@ -210,6 +212,11 @@ void shrinker::fewer_picks() {
       candidate.picks[i] = all[i];
     return accept(candidate);
   });
+  if (kept.empty())
+    accept_with([](run_spec& s) {
+      s.order = order_kind::fifo;
+      s.picks.clear();
+    });
   say("picks: " + std::to_string(before) + " to " + std::to_string(kept.size()));
 }
 

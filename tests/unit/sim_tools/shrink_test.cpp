@@ -24,6 +24,7 @@ run_spec big_run() {
   out.scenario = "made_up";
   out.shape = {.workers = 6, .servers = 3, .closures = 500};
   out.order = order_kind::random;
+  out.conditions.segment_bytes = 64;
   out.plan.steps = {.throws = 10, .hangs = 20, .kills = 30, .slows = 40};
   out.plan.core = {.at = 20s, .members = {chief, worker{5}, server{2}}};
   for (std::uint32_t i = 0; i < 12; ++i)
@@ -60,6 +61,7 @@ TEST_CASE("shrink: what is not needed goes, what is needed stays") {
   CHECK(out.order == order_kind::fifo);
   CHECK(out.plan.steps == step_trouble{.throws = 0, .hangs = 0, .kills = 30, .slows = 0});
   CHECK(out.plan.core == core_plan{});
+  CHECK(out.conditions == run_conditions{});
   REQUIRE(out.plan.faults.size() == 1);
   CHECK(out.plan.faults[0].what.target == worker{1});
   CHECK(out.plan.faults[0].at < 3ms);
@@ -128,6 +130,18 @@ TEST_CASE("shrink: of the picks only those stay that matter") {
   REQUIRE(out.picks.size() == 901);
   CHECK(std::count(out.picks.begin(), out.picks.end(), fifo_pick) == 899);
   CHECK(picks_to_text(out.picks) == "f*100 3 f*799 3");
+}
+
+TEST_CASE("shrink: when no pick matters the run is FIFO") {
+  shrinker small{"INV-X1",
+                 [](const run_spec& s) {
+                   bool fails = s.order != order_kind::fifo || s.shape.workers == 1;
+                   return broken(fails ? "INV-X1" : "", "1*30");
+                 },
+                 {}};
+  auto out = small.shrink(big_run());
+  CHECK(out.order == order_kind::fifo);
+  CHECK(out.picks.empty());
 }
 
 TEST_CASE("shrink: the budget is kept") {
