@@ -1,5 +1,7 @@
 #include <troupe/sim/liveness.hpp>
 
+#include <algorithm>
+
 #include <troupe/sim/draws.hpp>
 
 namespace troupe::sim {
@@ -21,6 +23,9 @@ void liveness_driver::plan() {
   if (has_core)
     world_.call_at(core.at, [this] { heal(); });
   world_.call_at(due_, [this] {
+    auto all = world_.machines();
+    if (std::ranges::none_of(all, [this](const auto& n) { return world_.is_up(n); }))
+      return; // they have all ended, the program too, in whatever way
     world_.fail("INV-L1", "no end " + std::to_string(to_ms(due_ - spec_.plan.core.at))
                             + " ms after " + (healed_ ? "the core was healed: " : "the start: ")
                             + waiting_());
@@ -54,6 +59,8 @@ void liveness_driver::forsake(const node_name& n) {
 }
 
 void liveness_driver::on_event(const observed& what) {
+  if (what.id == "program.broke")
+    return world_.fail(std::string{what.text("rule")}, std::string{what.text("text")});
   if (what.node.task.job != job_kind::worker)
     return;
   if (what.id == "sim.left" || (what.id == "sim.exit" && what.integer("code") != 0))

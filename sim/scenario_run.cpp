@@ -7,6 +7,16 @@ void scenario_run::phase(process& p, std::string_view what) {
   trace(p.env(), "program.phase", {{"what", what}});
 }
 
+std::uint32_t scenario_run::sure_worker(std::uint64_t draw) const {
+  std::vector<std::uint32_t> all;
+  for (const auto& n : spec_.plan.core.members)
+    if (n.task.job == job_kind::worker)
+      all.push_back(n.task.index);
+  if (all.empty())
+    return static_cast<std::uint32_t>(draw_stream::scaled(draw, spec_.shape.workers));
+  return all[draw_stream::scaled(draw, all.size())];
+}
+
 void scenario_run::expect(bool holds, std::string_view rule, const std::string& text) {
   if (!holds)
     world_->fail(std::string{rule}, text);

@@ -26,6 +26,8 @@ public:
   const scenario& which() const { return scenario_; }
   /// For the scenario's steps.
   step_dice dice() const { return step_dice::of(spec_.seed, spec_.plan.steps); }
+  /// One of the workers that are sure to be there in the end.
+  std::uint32_t sure_worker(std::uint64_t draw) const;
   /// A stream of draws for the program's own choices.
   draw_stream draws(std::string_view purpose) const { return {spec_.seed, purpose}; }
 

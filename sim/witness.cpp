@@ -64,6 +64,15 @@ std::int64_t witness_board::take() {
 
 std::int64_t witness_board::count(fate which) const { return std::ranges::count(cells_, which); }
 
+void witness_board::count_every(std::int64_t every, std::int64_t rest, std::int64_t& finished,
+                                std::int64_t& taken) const {
+  for (auto cell = rest; cell < next_; cell += every) {
+    auto is = cells_[static_cast<std::size_t>(cell)];
+    finished += is == fate::finished ? 1 : 0;
+    taken += is != fate::unused ? 1 : 0;
+  }
+}
+
 std::vector<std::string> witness_board::compare(const tensor& counts, const tensor& tries) const {
   std::vector<std::string> out;
   auto wrong = [&](std::int64_t cell, const std::string& what) {
@@ -81,6 +90,8 @@ std::vector<std::string> witness_board::compare(const tensor& counts, const tens
       wrong(cell, "doubled, " + text + " over the shards");
     if (is == fate::finished && n.lowest < 1)
       wrong(cell, "finished and lost, " + text + " over the shards");
+    if (is == fate::whole && n.lowest != n.highest)
+      wrong(cell, "a part of a closure is in a checkpoint, " + text + " over the shards");
     if (is == fate::finished && t.lowest < 1)
       wrong(cell, "finished, and no attempt's number on some shard");
     if (is == fate::unused && (n.highest != 0 || t.highest != 0))
@@ -91,20 +102,16 @@ std::vector<std::string> witness_board::compare(const tensor& counts, const tens
   return out;
 }
 
-std::vector<std::string> witness_board::restored(const tensor& counts) {
-  std::vector<std::string> out;
-  next_ = 0;
-  for (std::int64_t cell = 0; cell < layout_.cells; ++cell) {
-    auto n = values_of(layout_, counts, cell);
-    if ((n.torn || n.lowest != n.highest || n.lowest < 0 || n.highest > 1)
-        && out.size() < lines_max)
-      out.push_back("cell " + std::to_string(cell) + ": " + std::to_string(n.lowest) + " to "
-                    + std::to_string(n.highest) + " over the shards of a checkpoint");
-    at(cell) = n.lowest == 1 ? fate::finished : fate::unused;
-    if (n.lowest != 0 || n.highest != 0)
-      next_ = cell + 1;
-  }
-  return out;
+void witness_board::learn(const witness_board& now) {
+  for (std::size_t i = 0; i < cells_.size(); ++i)
+    if (cells_[i] == fate::open && now.cells_[i] == fate::finished)
+      cells_[i] = fate::whole;
+}
+
+void witness_board::reopened() {
+  for (auto& cell : cells_)
+    if (cell == fate::open)
+      cell = fate::unfinished;
 }
 
 } // namespace troupe::sim

@@ -46,15 +46,22 @@ public:
   /// Failed or was cancelled: of each operation an effect or none, whole, on each shard.
   void unfinished(std::int64_t cell) { at(cell) = fate::unfinished; }
   std::int64_t finished_count() const { return count(fate::finished); }
+  std::int64_t taken_count() const { return next_; }
+  /// Of the cells that are `rest` modulo `every`: those that finished, and those ever taken.
+  void count_every(std::int64_t every, std::int64_t rest, std::int64_t& finished,
+                   std::int64_t& taken) const;
 
   /// What is wrong, at most 8 lines; empty: nothing. Closures that are still open may have any
   /// effect that is whole and single.
   std::vector<std::string> compare(const tensor& counts, const tensor& tries) const;
-  /// A restored checkpoint: each cell is 0 on all shards or 1 on all. Takes over what it says.
-  std::vector<std::string> restored(const tensor& counts);
+  /// Of a copy that was made when a checkpoint was taken: what was open then and is finished `now`
+  /// is in it as a whole or not at all.
+  void learn(const witness_board& now);
+  /// Of that copy, once it is restored: nobody waits for what was open.
+  void reopened();
 
 private:
-  enum class fate : std::uint8_t { unused, open, finished, unfinished };
+  enum class fate : std::uint8_t { unused, open, finished, unfinished, whole };
   fate& at(std::int64_t cell) { return cells_.at(static_cast<std::size_t>(cell)); }
   std::int64_t count(fate which) const;
   witness_layout layout_;

@@ -6,26 +6,10 @@ namespace troupe::sim {
 
 namespace {
 
-/// Adds 1 to the closure's cell on every shard. What else it does differs by attempt: later ones
-/// write their number more often, and compute before or after.
-std::int64_t witness_step(worker_context& ctx, const variable_list& witness,
-                          const witness_layout& layout, std::int64_t cell, step_dice dice,
-                          std::int64_t compute_us) {
-  auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
-  auto place = dice.draw(ctx.closure(), ctx.attempt(), 77) % 3;
-  ctx.compute(std::chrono::microseconds{compute_us / 2});
-  if (place == 0)
-    dice.roll(ctx);
-  if (attempt % 2 == 0)
-    witness_try(witness[1], layout, cell, ctx.attempt());
-  witness_add(witness[0], layout, cell);
-  if (place == 1)
-    dice.roll(ctx);
-  ctx.compute(std::chrono::microseconds{compute_us - compute_us / 2});
-  witness_try(witness[1], layout, cell, ctx.attempt());
-  if (place == 2)
-    dice.roll(ctx);
-  return cell;
+std::int64_t witness_step(worker_context& ctx, const variable_list& variables,
+                          const witness_order& order) {
+  witness(ctx, variables, order);
+  return order.cell;
 }
 TROUPE_FUNCTION(witness_step);
 
@@ -40,6 +24,28 @@ witness_layout layout_of(scenario_run& run, std::int64_t cells) {
 }
 
 } // namespace
+
+void witness(worker_context& ctx, const variable_list& variables, const witness_order& order) {
+  const auto& [layout, cell, compute_us, dice] = order;
+  auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
+  auto place = dice.draw(ctx.closure(), ctx.attempt(), 77) % 3;
+  ctx.compute(std::chrono::microseconds{compute_us / 2});
+  if (place == 0)
+    dice.roll(ctx);
+  if (attempt % 2 == 0)
+    witness_try(variables[1], layout, cell, ctx.attempt());
+  witness_add(variables[0], layout, cell);
+  if (place == 1)
+    dice.roll(ctx);
+  ctx.compute(std::chrono::microseconds{compute_us - compute_us / 2});
+  witness_try(variables[1], layout, cell, ctx.attempt());
+  if (place == 2)
+    dice.roll(ctx);
+}
+
+void broke_rule(worker_context& ctx, std::string_view rule, const std::string& text) {
+  trace(ctx.host().env(), "program.broke", {{"rule", rule}, {"text", text}});
+}
 
 witness_program::witness_program(scenario_run& run, process& p, std::int64_t cells)
   : run_{run},
@@ -68,7 +74,7 @@ closure_options witness_program::options_for(const work_options& options, std::i
   if (options.vary_priority)
     out.priority = static_cast<int>(draws.below(7)) - 3;
   if (options.vary_worker && draws.below(4) == 0)
-    out.worker = static_cast<std::uint32_t>(draws.below(run_.shape().workers));
+    out.worker = run_.sure_worker(draws.next());
   return out;
 }
 
@@ -94,17 +100,35 @@ void witness_program::batch(std::int64_t n, const work_options& options) {
     auto us =
       mean / 5
       + static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(mean) * 8 / 5 + 1));
+    witness_order order{board_.layout(), cell, us, run_.dice()};
     try {
-      open_.push_back(
-        {cell, coordinator_.schedule(options_for(options, cell), witness_step, witness_,
-                                     board_.layout(), cell, run_.dice(), us)});
+      auto with = options_for(options, cell);
+      open_.push_back({cell, options.put
+                               ? options.put(*this, with, order)
+                               : coordinator_.schedule(with, witness_step, witness_, order)});
     } catch (const error& why) { // of an earlier closure
       board_.refused(cell);
       note(why);
     }
   }
+  if (options.before_join)
+    options.before_join();
+  if (options.poll)
+    poll();
   join();
-  collect();
+  collect(options);
+}
+
+void witness_program::poll() {
+  run_.phase(process_, "done");
+  for (int i = 0; i < 20; ++i)
+    try {
+      if (coordinator_.done())
+        return;
+      process_.env().lanes.spend(20ms);
+    } catch (const error& why) {
+      note(why);
+    }
 }
 
 bool witness_program::join() {
@@ -124,15 +148,17 @@ void witness_program::note(const error& why) {
     throw error{why.details()};
 }
 
-void witness_program::collect() {
+void witness_program::collect(const work_options& options) {
   run_.phase(process_, "fetch");
   for (auto& c : std::exchange(open_, {})) {
     run_.expect(c.result.ready(), "INV-X3",
                 "after join cell " + std::to_string(c.cell) + " has not ended");
     try {
       auto got = c.result.fetch();
-      run_.expect(got == c.cell, "INV-X1",
-                  "cell " + std::to_string(c.cell) + " got the result " + std::to_string(got));
+      auto wanted = options.result_of ? options.result_of(c.cell) : c.cell;
+      run_.expect(got == wanted, "INV-X1",
+                  "cell " + std::to_string(c.cell) + " got the result " + std::to_string(got)
+                    + ", expected " + std::to_string(wanted));
       board_.finished(c.cell);
     } catch (const error&) {
       board_.unfinished(c.cell);
@@ -140,27 +166,23 @@ void witness_program::collect() {
   }
 }
 
-void witness_program::check(std::string_view when) {
+tensor witness_program::read(const variable& v) {
   run_.phase(process_, "read");
   for (int tries = 0;; ++tries)
     try {
-      auto counts = witness_[0].read();
-      auto attempts = witness_[1].read();
-      for (const auto& line : board_.compare(counts, attempts))
-        run_.expect(false, "INV-X1", std::string{when} + ", " + line);
-      return;
+      return v.read();
     } catch (const error& why) { // the program's own way to a server was cut
-      if (tries == 20 || why.retry() == retry_class::no)
+      if (tries == 20 || why.retry() == retry_class::no || run_.which().beyond_guard)
         throw;
       ++errors_seen_;
       process_.env().lanes.spend(1s);
     }
 }
 
-void witness_program::take_restored() {
-  run_.phase(process_, "read");
-  for (const auto& line : board_.restored(witness_[0].read()))
-    run_.expect(false, "INV-C1", line);
+void witness_program::check(std::string_view when) {
+  auto counts = read(witness_[0]);
+  for (const auto& line : board_.compare(counts, read(witness_[1])))
+    run_.expect(false, "INV-X1", std::string{when} + ", " + line);
 }
 
 void run_program(scenario_run& run, process& p, const std::function<void()>& body) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,27 @@ namespace troupe::sim {
 
 using namespace std::chrono_literals;
 
+class witness_program;
+
+/// What travels with every witnessing closure.
+struct witness_order {
+  witness_layout layout{};
+  std::int64_t cell = 0;
+  std::int64_t compute_us = 0;
+  step_dice dice{};
+  TROUPE_FIELDS(witness_order, layout, cell, compute_us, dice)
+};
+
+/// The body of a witnessing step: computes, misbehaves as the dice say, adds 1 to its cell on every
+/// shard. What else it pushes differs by attempt.
+void witness(worker_context& ctx, const variable_list& variables, const witness_order& order);
+/// Broken by a step: ends the run.
+void broke_rule(worker_context& ctx, std::string_view rule, const std::string& text);
+
+/// Schedules the closure of one cell.
+using put_closure = std::function<remote_value<std::int64_t>(
+  witness_program& program, const closure_options& options, const witness_order& order)>;
+
 /// How a program deals out its work.
 struct work_options {
   std::int64_t target = 0;     ///< closures that shall finish; 0: the shape's
@@ -22,8 +44,15 @@ struct work_options {
   closure_options closures{};
   bool vary_priority = false;
   bool vary_worker = false;
+  bool poll = false; ///< asks `done` now and then, instead of joining
+  /// Null: `witness` and nothing else.
+  put_closure put{};
+  /// What the closure of a cell must give; null: the cell.
+  std::function<std::int64_t(std::int64_t cell)> result_of{};
   /// Between two batches, with the number of closures that have finished.
   std::function<void(std::int64_t finished)> between{};
+  /// When a batch was scheduled and nothing joined.
+  std::function<void()> before_join{};
 };
 
 /// The coordinator's side of a cluster, and a witness on it. One life of the program makes one.
@@ -39,15 +68,16 @@ public:
   void batch(std::int64_t n, const work_options& options);
   /// Compares the cells with what is known of the closures.
   void check(std::string_view when = "at the end");
-  /// After `restore`: the board becomes what the checkpoint says.
-  void take_restored();
+  /// Reads a variable, however often the way to its servers is cut.
+  tensor read(const variable& v);
 
-  scenario_run& run() { return run_; }
-  process& self() { return process_; }
+  scenario_run& run() const { return run_; }
+  process& self() const { return process_; }
   runtime& rt() { return runtime_; }
   parameter_server_strategy& strategy() { return strategy_; }
   cluster_coordinator& coordinator() { return coordinator_; }
   witness_board& board() { return board_; }
+  const variable_list& witnesses() const { return witness_; }
   const variable& counts() const { return witness_[0]; }
   const variable& tries() const { return witness_[1]; }
   std::int64_t errors_seen() const { return errors_seen_; }
@@ -62,7 +92,8 @@ private:
     remote_value<std::int64_t> result{};
   };
   closure_options options_for(const work_options& options, std::int64_t cell) const;
-  void collect();
+  void collect(const work_options& options);
+  void poll();
   duration each(const work_options& options) const;
 
   scenario_run& run_;
@@ -89,5 +120,9 @@ void build_witness_with(scenario_run& run) {
   build_witness(run, Options());
 }
 inline work_options plain_work() { return {}; }
+/// For storms, which take any number of workers with one closure.
+inline work_options storm_work() { return {.closures = {.deadline = 20s, .retries = 1'000}}; }
+inline constexpr cluster_shape small_cluster{.workers = 2, .servers = 1, .closures = 120};
+inline constexpr cluster_shape large_cluster{.workers = 5, .servers = 3, .closures = 300};
 
 } // namespace troupe::sim

@@ -9,8 +9,30 @@
 namespace troupe::sim {
 
 std::span<const scenario* const> all_scenarios() {
-  static constexpr std::array all{&bad_links, &clocks_only,   &everything,   &partitions,
-                                  &pauses,    &slow_machines, &witness_calm, &worker_storm};
+  static constexpr std::array all{&bad_links,
+                                  &checkpoints,
+                                  &clocks_only,
+                                  &coordinator_lost,
+                                  &coordinator_restart,
+                                  &creations,
+                                  &datasets,
+                                  &everything,
+                                  &failing_steps,
+                                  &hostile_steps,
+                                  &inputs_and_priorities,
+                                  &large_values,
+                                  &many_lanes,
+                                  &partitions,
+                                  &pauses,
+                                  &server_lost,
+                                  &server_missing,
+                                  &server_silent,
+                                  &slow_machines,
+                                  &tables,
+                                  &tight_queue,
+                                  &witness_calm,
+                                  &worker_storm,
+                                  &workers_lost};
   return all;
 }
 

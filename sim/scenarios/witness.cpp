@@ -6,35 +6,28 @@ namespace troupe::sim {
 
 namespace {
 
-constexpr cluster_shape small{.workers = 2, .servers = 1, .closures = 120};
-constexpr cluster_shape large{.workers = 5, .servers = 3, .closures = 300};
-
 using enum fault_kind;
-
-work_options storm_work() {
-  return {.closures = {.deadline = 20s, .retries = 1'000}}; // a storm takes many workers with it
-}
 
 } // namespace
 
 const scenario witness_calm{.name = "witness_calm",
                             .text = "witnessed closures without faults",
                             .fault_free = true,
-                            .shape_min = small,
-                            .shape_max = large,
+                            .shape_min = small_cluster,
+                            .shape_max = large_cluster,
                             .build = build_witness_with<plain_work>};
 
 const scenario clocks_only{.name = "clocks_only",
                            .text = "witnessed closures while clocks jump and drift",
-                           .shape_min = small,
-                           .shape_max = large,
+                           .shape_min = small_cluster,
+                           .shape_max = large_cluster,
                            .faults = {.rates = {{clock_offset, 1000, 6}, {clock_drift, 1000, 6}}},
                            .build = build_witness_with<plain_work>};
 
 const scenario worker_storm{.name = "worker_storm",
                             .text = "witnessed closures while workers crash and come back",
-                            .shape_min = small,
-                            .shape_max = large,
+                            .shape_min = small_cluster,
+                            .shape_max = large_cluster,
                             .faults = {.rates = {{worker_crash, 900, 10},
                                                  {crash_loop, 400, 2},
                                                  {slow, 200, 2},
@@ -43,8 +36,8 @@ const scenario worker_storm{.name = "worker_storm",
 
 const scenario partitions{.name = "partitions",
                           .text = "witnessed closures while links between machines are cut",
-                          .shape_min = small,
-                          .shape_max = large,
+                          .shape_min = small_cluster,
+                          .shape_max = large_cluster,
                           .faults = {.rates = {{partition, 800, 6},
                                                {partition_one_way, 800, 6},
                                                {isolate, 500, 3},
@@ -53,29 +46,29 @@ const scenario partitions{.name = "partitions",
 
 const scenario pauses{.name = "pauses",
                       .text = "witnessed closures while processes are stopped and go on",
-                      .shape_min = small,
-                      .shape_max = large,
+                      .shape_min = small_cluster,
+                      .shape_max = large_cluster,
                       .faults = {.rates = {{pause, 1000, 12}, {clock_drift, 200, 2}}},
                       .build = build_witness_with<storm_work>};
 
 const scenario bad_links{.name = "bad_links",
                          .text = "witnessed closures over links that stall, delay and reset",
-                         .shape_min = small,
-                         .shape_max = large,
+                         .shape_min = small_cluster,
+                         .shape_max = large_cluster,
                          .faults = {.rates = {{reset, 800, 10}, {stall, 800, 10}, {delay, 800, 6}}},
                          .build = build_witness_with<storm_work>};
 
 const scenario slow_machines{.name = "slow_machines",
                              .text = "witnessed closures on machines that become very slow",
-                             .shape_min = small,
-                             .shape_max = large,
+                             .shape_min = small_cluster,
+                             .shape_max = large_cluster,
                              .faults = {.rates = {{slow, 1000, 10}, {worker_crash, 300, 3}}},
                              .build = build_witness_with<storm_work>};
 
 const scenario everything{.name = "everything",
                           .text = "witnessed closures under all faults of workers and links",
-                          .shape_min = small,
-                          .shape_max = large,
+                          .shape_min = small_cluster,
+                          .shape_max = large_cluster,
                           .faults = {.rates = {{worker_crash, 500, 6},
                                                {crash_loop, 250, 1},
                                                {pause, 400, 4},

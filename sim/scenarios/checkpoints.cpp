@@ -1,0 +1,212 @@
+// Scenarios that save and restore, also over coordinators that crash and disks that fail.
+#include <troupe/sim/scenarios/program.hpp>
+#include <troupe/sim/scenarios/table.hpp>
+
+namespace troupe::sim {
+
+namespace {
+
+using enum fault_kind;
+
+constexpr const char* directory = "checkpoints";
+
+/// What the program knew at each save: outlives it.
+struct save_log {
+  std::vector<witness_board> boards{}; ///< by stamp - 1
+  std::int64_t returned = 0;           ///< the last stamp whose save returned
+};
+
+/// A witness program with a variable that says which save it was restored from.
+class saving_program {
+public:
+  saving_program(scenario_run& run, process& p, save_log& log)
+    : all_{run, p},
+      log_{log},
+      stamp_{all_.strategy().create_variable({.name = "stamp", .shape = {1}, .type = dtype::i64})} {
+  }
+
+  witness_program& all() { return all_; }
+
+  /// A batch has ended: saves of this life that were taken in its middle have it whole or not.
+  void learn() {
+    for (auto i = first_; i < log_.boards.size(); ++i)
+      log_.boards[i].learn(all_.board());
+  }
+
+  /// In the middle of what runs: the cut must hold whole closures only.
+  void save() {
+    all_.run().phase(all_.self(), "save");
+    log_.boards.push_back(all_.board());
+    auto stamp = static_cast<std::int64_t>(log_.boards.size());
+    try {
+      stamp_.assign(tensor::vector<std::int64_t>({stamp}));
+      all_.coordinator().save(directory);
+      log_.returned = stamp;
+    } catch (const error& why) {
+      expect_allowed(why, "save");
+    }
+  }
+
+  /// False when there is no checkpoint that could be read.
+  bool restore() {
+    all_.run().phase(all_.self(), "restore");
+    for (int tries = 0; tries < 8; ++tries)
+      try {
+        auto refused = all_.coordinator().restore(directory);
+        take_over(!refused.empty());
+        return true;
+      } catch (const error& why) {
+        if (why.code() == errc::not_found)
+          return nothing_there(why);
+        expect_allowed(why, "restore");
+        all_.self().env().lanes.spend(200ms);
+      }
+    return false;
+  }
+
+private:
+  bool disk_fails(action_kind kind) const {
+    for (const auto& f : all_.run().spec().plan.faults)
+      if (f.what.kind == kind)
+        return true;
+    return false;
+  }
+
+  void expect_allowed(const error& why, const char* call) {
+    auto code = why.code();
+    bool disk = code == errc::io_failed || code == errc::no_space || code == errc::corrupt;
+    bool way = code == errc::unavailable || code == errc::deadline || code == errc::connection_lost
+               || code == errc::not_found;
+    all_.run().expect(disk || way, "named-error", std::string{call} + " threw " + why.what());
+  }
+
+  bool nothing_there(const error& why) {
+    all_.run().expect(
+      log_.returned == 0 || disk_fails(action_kind::bit_flip) || disk_fails(action_kind::io_error),
+      "INV-C1", "save " + std::to_string(log_.returned) + " had returned, but " + why.what());
+    return false;
+  }
+
+  /// The board becomes that of the save which was restored; the variables must be as it says.
+  void take_over(bool refused) {
+    auto stamp = all_.read(stamp_).as<std::int64_t>()[0];
+    auto text = "restored save " + std::to_string(stamp) + " of "
+                + std::to_string(log_.boards.size()) + ", the last that returned was "
+                + std::to_string(log_.returned);
+    bool known = stamp >= 1 && stamp <= static_cast<std::int64_t>(log_.boards.size());
+    all_.run().expect(known, "INV-C2", text);
+    all_.run().expect(stamp >= log_.returned || refused || disk_fails(action_kind::bit_flip)
+                        || disk_fails(action_kind::io_error),
+                      "INV-C1", text);
+    if (!known)
+      return;
+    auto board = log_.boards[static_cast<std::size_t>(stamp - 1)];
+    board.reopened();
+    first_ = log_.boards.size(); // cells that were taken since are taken again
+    all_.board() = board;
+    all_.check("after restore of save " + std::to_string(stamp));
+  }
+
+  witness_program all_;
+  save_log& log_;
+  variable stamp_;
+  std::size_t first_; ///< save of this life
+};
+
+work_options saving_work() {
+  auto out = storm_work();
+  out.batch_max = 24;
+  return out;
+}
+
+// --- one life
+
+void build_checkpoints(scenario_run& run) {
+  auto log = run.share<save_log>();
+  make_cluster(run, [&run, log](process& p) {
+    run_program(run, p, [&] {
+      saving_program program{run, p, *log};
+      auto draws = run.draws("saves");
+      auto options = saving_work();
+      options.between = [&](std::int64_t) {
+        program.learn();
+        if (draws.below(2) == 0)
+          program.save();
+        if (log->returned > 0 && draws.below(5) == 0)
+          program.restore();
+      };
+      options.before_join = [&] {
+        if (draws.below(4) == 0)
+          program.save();
+      };
+      program.all().work(options);
+      program.all().check();
+    });
+  });
+}
+
+// --- a coordinator that comes back
+
+void build_coordinator_restart(scenario_run& run) {
+  auto log = run.share<save_log>();
+  make_cluster(run, [&run, log](process& p) {
+    run_program(run, p, [&] {
+      saving_program program{run, p, *log};
+      if (p.start() > 1)
+        program.restore();
+      auto draws = run.draws("saves").at(p.start());
+      auto options = saving_work();
+      options.between = [&](std::int64_t) {
+        program.learn();
+        if (draws.below(2) == 0)
+          program.save();
+      };
+      options.before_join = [&] {
+        if (draws.below(4) == 0)
+          program.save();
+      };
+      program.all().work(options);
+      program.all().check();
+    });
+  });
+}
+
+fault_profile disk_trouble() {
+  return {.rates = {{worker_crash, 500, 4},
+                    {torn_write, 500, 3},
+                    {io_error, 400, 2},
+                    {no_space, 400, 2},
+                    {bit_flip, 300, 2},
+                    {slow_io, 400, 3},
+                    {pause, 300, 2},
+                    {reset, 300, 2}},
+          .steps = {.kills = 10, .slows = 20}};
+}
+
+fault_profile restarts() {
+  auto out = disk_trouble();
+  out.rates.push_back({chief_crash, 900, 2});
+  out.rates.push_back({clock_drift, 200, 2});
+  out.chief_may_crash = true;
+  return out;
+}
+
+} // namespace
+
+const scenario checkpoints{.name = "checkpoints",
+                           .text = "saves and restores on a disk that fails now and then",
+                           .shape_min = small_cluster,
+                           .shape_max = large_cluster,
+                           .faults = disk_trouble(),
+                           .build = build_checkpoints};
+
+const scenario coordinator_restart{.name = "coordinator_restart",
+                                   .text =
+                                     "the coordinator crashes and restores a checkpoint in "
+                                     "its next term",
+                                   .shape_min = small_cluster,
+                                   .shape_max = large_cluster,
+                                   .faults = restarts(),
+                                   .build = build_coordinator_restart};
+
+} // namespace troupe::sim
