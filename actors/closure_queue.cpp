@@ -1,5 +1,7 @@
 #include <troupe/actors/closure_queue.hpp>
 
+#include <troupe/core/planted.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -57,7 +59,8 @@ result<void> closure_queue::await(unique_lock& lock, wait_point& at, std::size_t
 }
 
 bool closure_queue::may_put() const {
-  return queued() < options_.queue_len_max && joiners_ == 0 && !raising_;
+  bool room = queued() < options_.queue_len_max || planted(planted_bug::queue_unbounded);
+  return room && joiners_ == 0 && !raising_;
 }
 
 /// After every change, with the lock held.
@@ -192,6 +195,8 @@ failure closure_queue::raise(unique_lock& lock, time_point deadline, after_unloc
     return stopped_failure();
   cancel_queued("another closure failed", then);
   ++generation_;
+  if (planted(planted_bug::ids_from_zero))
+    next_seq_ = 1;
   raising_ = false;
   failure why = std::move(*error_);
   error_.reset();

@@ -16,6 +16,7 @@
 #include <troupe/actors/closure.hpp>
 #include <troupe/actors/closure_lanes.hpp>
 #include <troupe/core/environment.hpp>
+#include <troupe/core/planted.hpp>
 #include <troupe/core/result.hpp>
 
 /// The coordinator's queue of closures and its error state: rows PS-B7 to E13, protocol 2.3
@@ -224,7 +225,9 @@ private:
   void wake_waiters();
   void run(unique_lock& lock, after_unlock& then);
   bool may_put() const;
-  bool all_ended() const { return queued() == 0 && in_flight_ == 0; }
+  bool all_ended() const {
+    return queued() == 0 && (in_flight_ == 0 || planted(planted_bug::join_too_early));
+  }
   std::size_t queued() const { return lanes_.size() + aside_.size(); }
   result<void> wait_for_room(unique_lock& lock, time_point deadline, after_unlock& then);
   failure raise(unique_lock& lock, time_point deadline, after_unlock& then);

@@ -1,5 +1,7 @@
 #include <troupe/actors/closure_queue.hpp>
 
+#include <troupe/core/planted.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -170,7 +172,7 @@ void closure_queue::record(const failure& why, bool of_batch) {
   errors_.push_back(why);
   if (errors_.size() > options_.errors_len_max)
     errors_.pop_front();
-  if (of_batch && !error_)
+  if (of_batch && (!error_ || planted(planted_bug::last_error_raised)))
     error_ = why;
 }
 
@@ -251,7 +253,8 @@ void closure_queue::put_back(std::span<const closure_ptr> cs, put_back_reason re
     return_one(c, reason, lost, then);
     feed_arrived(then);
   }
-  wake_waiters();
+  if (!planted(planted_bug::lost_wake_up))
+    wake_waiters();
   run(lock, then);
 }
 
@@ -376,7 +379,8 @@ settle_list closure_queue::settled() const {
   list.open.reserve(flying_.size());
   for (const auto& c : flying_)
     list.open.push_back(c->id.seq);
-  lanes_.list_up_to(highest_, list.open);
+  if (!planted(planted_bug::pruned_early))
+    lanes_.list_up_to(highest_, list.open);
   for (auto it = aside_.begin(); it != aside_.end() && it->first <= highest_; ++it)
     list.open.push_back(it->first);
   std::sort(list.open.begin(), list.open.end());

@@ -1,5 +1,7 @@
 #include <troupe/actors/coordinator.hpp>
 
+#include <troupe/core/planted.hpp>
+
 #include <algorithm>
 
 namespace troupe {
@@ -222,8 +224,13 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
   // leave
   bool blame = !msg.clean && given_up_.erase(index) == 0;
   std::size_t k = 0;
-  for (const auto& f : flights)
-    lost_flight(f, k++ < lanes && blame, {.job = job_kind::worker, .index = index});
+  for (const auto& f : flights) {
+    bool running = k++ < lanes;
+    if (!running && planted(planted_bug::put_back_lost))
+      continue;
+    running |= planted(planted_bug::innocent_strikes);
+    lost_flight(f, running && blame, {.job = job_kind::worker, .index = index});
+  }
   if (!flights.empty())
     mark(env_, "coordinator.worker_died_with_closures");
   check_quiet();
@@ -235,7 +242,8 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
 void coordinator_state::lost_flight(const flight& what, bool blamed, const task_id& lost) {
   auto& c = what.what;
   forget_blobs(*c);
-  if (cancelling_ || queue()->levels().has_error) { // the queue would cancel it at once
+  bool over = cancelling_ || queue()->levels().has_error;
+  if (over && !planted(planted_bug::cancel_unconfirmed)) { // the queue would cancel it at once
     confirm_later({.what = c,
                    .status = remote_status::cancelled,
                    .why = make_failure(errc::cancelled,

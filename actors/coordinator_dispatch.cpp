@@ -4,6 +4,8 @@
 
 #include <troupe/actors/coordinator.hpp>
 
+#include <troupe/core/planted.hpp>
+
 namespace troupe {
 
 namespace {
@@ -248,7 +250,7 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
     case verdict::cancelled:
     case verdict::fatal: {
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
-      if (acknowledged)
+      if (acknowledged || planted(planted_bug::cancel_unconfirmed))
         ends.push_back({.which = flew.what, .status = status, .value = {}, .why = std::move(why)});
       else { // what it sent may still be applied: nobody hears of its end before no server can
         mark(env_, "coordinator.end_confirmed_later");
@@ -391,7 +393,8 @@ void coordinator_state::check_quiet() {
     return;
   if (cancelling_ && core_.in_flight() == 0 && unconfirmed_.empty())
     cancelling_ = false;
-  if (!quiescing_ || cut_asked_ || core_.in_flight() > 0 || !unconfirmed_.empty())
+  bool running = core_.in_flight() > 0 && !planted(planted_bug::cut_while_running);
+  if (!quiescing_ || cut_asked_ || running || !unconfirmed_.empty())
     return;
   if (has_partial()) { // a lost attempt of it may be on some servers only: it runs to its end first
     mark(env_, "coordinator.cut_waits_for_partial");

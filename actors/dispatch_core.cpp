@@ -1,5 +1,7 @@
 #include <troupe/actors/dispatch_core.hpp>
 
+#include <troupe/core/planted.hpp>
+
 #include <algorithm>
 
 namespace troupe {
@@ -38,6 +40,8 @@ std::vector<std::uint32_t> dispatch_core::by_load() const {
   for (const auto& [index, w] : workers_)
     out.push_back(index);
   std::stable_sort(out.begin(), out.end(), [this](auto a, auto b) {
+    if (planted(planted_bug::address_order))
+      return &workers_.at(a) < &workers_.at(b);
     return workers_.at(a).flights.size() < workers_.at(b).flights.size();
   });
   return out;
@@ -54,7 +58,7 @@ std::optional<flight> dispatch_core::ended(std::uint32_t index, closure_id id, a
     return {};
   auto& flights = at->second.flights;
   auto found = std::find_if(flights.begin(), flights.end(), [&](const flight& f) {
-    return f.what->id == id && f.attempt == attempt;
+    return f.what->id == id && (f.attempt == attempt || planted(planted_bug::stale_attempt));
   });
   if (found == flights.end())
     return {};

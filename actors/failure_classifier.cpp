@@ -1,5 +1,7 @@
 #include <troupe/actors/failure_classifier.hpp>
 
+#include <troupe/core/planted.hpp>
+
 namespace troupe {
 
 namespace {
@@ -27,7 +29,7 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
   if (from.job == job_kind::ps && is_fault_of_the_way(why.code)) {
     if (batch_cancelled)
       return verdict::cancelled;
-    if (server_lost)
+    if (server_lost || planted(planted_bug::passing_error_raised))
       return verdict::fatal;
     return under(server_faults_[from], options_.server_faults_max, now) ? verdict::put_back
                                                                         : verdict::fatal;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include <troupe/core/planted.hpp>
 #include <troupe/kernels/gather_scatter.hpp>
 
 namespace troupe {
@@ -311,6 +312,8 @@ void parameter_client::split(const mutation& op, known_variable& variable) {
   mutation_piece like;
   like.variable = spec.id;
   like.key = {closure_, op_no{variable.op++}};
+  if (planted(planted_bug::attempt_in_key))
+    like.key.op = op_no{value_of(like.key.op) + 1000 * value_of(attempt_)};
   like.attempt = attempt_;
   trace(env_, "client.pushed",
         {{"term", closure_.term},

@@ -1,6 +1,7 @@
 #include <troupe/actors/parameter_protocol.hpp>
 
 #include <troupe/core/mac.hpp>
+#include <troupe/core/planted.hpp>
 
 namespace troupe {
 
@@ -65,7 +66,8 @@ result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta,
     out[i].kind = x.kind;
     out[i].at_least_once = (x.flags & piece_meta::at_least_once) != 0;
     if ((x.flags & piece_meta::has_values) != 0)
-      out[i].values = tensor{x.type, x.shape};
+      out[i].values = planted(planted_bug::half_a_push) ? tensor::zeros(x.type, x.shape)
+                                                        : tensor{x.type, x.shape};
     if ((x.flags & piece_meta::has_indices) != 0)
       out[i].indices = tensor{dtype::i64, {static_cast<std::int64_t>(x.rows)}};
   }

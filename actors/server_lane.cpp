@@ -4,6 +4,7 @@
 
 #include <troupe/actors/detail/server_session.hpp>
 #include <troupe/core/mac.hpp>
+#include <troupe/core/planted.hpp>
 
 namespace troupe {
 
@@ -139,8 +140,12 @@ bool server_lane::serve(session& s) {
          && s.out.queued_bytes() <= options_.queued_bytes_max) {
     auto event = s.in.pump(*s.wire);
     if (!event) {
-      if (s.receiving_push && event.error().code == errc::connection_lost)
+      if (s.receiving_push && event.error().code == errc::connection_lost) {
         mark(env_, "server.push_cut_short");
+        if (planted(planted_bug::half_a_push) && options_.store)
+          for (const auto& piece : s.pieces)
+            (void)options_.store->mutate(piece, s.from);
+      }
       trace(env_, "server.channel_ended", {{"peer", s.wire->peer()}, {"why", event.error().text}});
       s.ended = true;
       return false;
@@ -264,7 +269,7 @@ std::optional<failure> server_lane::refuse_fenced(const hello_meta& hello) {
       return std::move(ok.error());
   std::lock_guard lock{orders_mutex_};
   auto at = fences_.find(hello.task);
-  if (at == fences_.end() || hello.inc.counter > at->second)
+  if (at == fences_.end() || hello.inc.counter > at->second || planted(planted_bug::missing_fence))
     return std::nullopt;
   return make_failure(errc::fenced, to_string(hello.task) + " incarnation "
                                       + std::to_string(hello.inc.counter) + " is fenced");

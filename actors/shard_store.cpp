@@ -7,6 +7,7 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/payload.hpp>
+#include <troupe/core/planted.hpp>
 
 namespace troupe {
 
@@ -166,7 +167,8 @@ std::optional<failure> shard_store::refuse(const mutation_piece& piece, const or
   if (any_fence_.load(std::memory_order_acquire)) {
     std::shared_lock lock{gate_mutex_};
     auto at = fences_.find(from.task);
-    fenced = at != fences_.end() && from.inc.counter <= at->second;
+    fenced =
+      at != fences_.end() && from.inc.counter <= at->second && !planted(planted_bug::missing_fence);
   }
   if (given >= seen && !fenced)
     return std::nullopt;
@@ -227,7 +229,7 @@ void shard_store::fence(task_id task, std::uint32_t counter) {
 result<void> shard_store::admit(task_id task, const incarnation& inc) const {
   std::shared_lock lock{gate_mutex_};
   auto at = fences_.find(task);
-  if (at == fences_.end() || inc.counter > at->second)
+  if (at == fences_.end() || inc.counter > at->second || planted(planted_bug::missing_fence))
     return {};
   return make_failure(errc::fenced, to_string(task) + " incarnation " + std::to_string(inc.counter)
                                       + " is fenced, as all up to " + std::to_string(at->second));

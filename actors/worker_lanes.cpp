@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/actors/detail/lane_step.hpp>
+#include <troupe/core/planted.hpp>
 
 namespace troupe {
 
@@ -427,9 +428,10 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   else
     why =
       guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
-  if (auto ok =
-        client.finish(after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max}));
-      !ok) {
+  auto acknowledged_by = after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max});
+  auto ok =
+    planted(planted_bug::push_not_awaited) ? result<void>{} : client.finish(acknowledged_by);
+  if (!ok) {
     client.abandon(); // late answers are nobody's, least of all the next closure's
     end.acknowledged = false;
     if (!why)
@@ -441,8 +443,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
                                 "closure " + std::to_string(order.id.seq) + " was cancelled");
   if (why)
     fail(std::move(*why));
-  else if (auto ok = finish_result(what, std::move(value), end); !ok)
-    fail(what.of->from_here(ok.error())); // a result that got lost is the way's fault (row PS-D5)
+  else if (auto made = finish_result(what, std::move(value), end); !made)
+    fail(what.of->from_here(made.error())); // a result that got lost is the way's fault (row PS-D5)
   return end;
 }
 
@@ -511,7 +513,7 @@ void worker_lanes::report(const running_step& step, attempt_ended end) {
          {"worker", options_.task.index},
          {"outcome", end.outcome},
          {"code", end.why.code}});
-  if (step.of->dead || step.abandoned)
+  if ((step.of->dead && !planted(planted_bug::stale_attempt)) || step.abandoned)
     return mark(env_, "worker.end_of_dead_life_dropped");
   bool was_empty = out_.ended.empty() && out_.resources.empty();
   out_.ended.push_back(std::move(end));

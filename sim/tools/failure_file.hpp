@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <troupe/core/result.hpp>
+#include <troupe/sim/scenario.hpp>
+
+namespace troupe::sim {
+
+/// A run that failed, whole: to replay it nothing else is needed. Kept as a small JSON file:
+///
+///   {"format": 1, "scenario": text, "seed": n, "invariant": "INV-X1", "text": what was wrong,
+///    "hash": "0x...", "events": n, "bug": planted or absent, "build": text,
+///    "shape": {"workers", "servers", "closures"},
+///    "order": {"kind": "fifo" | "random" | "pct" | "replay", "changes": pct's, "picks": text},
+///    "conditions": {"latency_min_ns", "latency_jitter_ns", "latency_tail_per_mille",
+///                   "segment_bytes", "channel_bytes"},
+///    "steps": {"throws", "hangs", "kills", "slows"},           (of 1,000 attempts)
+///    "core": {"at_ns", "members": [node], "others": "dead" | "cut"},
+///    "faults": [{"at_ns", "kind", "target", "other", "length_ns", "amount", "flags"}]}
+///
+/// "picks" are those of the failed run, whatever drew them. Nodes are "chief", "worker1", "ps0";
+/// fault kinds are those of `action_kind`; members that are 0 or empty may be left out.
+struct failure_file {
+  run_spec spec{};
+  std::string invariant{}; ///< the rule that was broken; empty: none is expected to be
+  std::string text{};
+  std::uint64_t hash = 0; ///< 0: not known
+  std::uint64_t events = 0;
+  std::string bug{};   ///< the planted bug that was awake
+  std::string build{}; ///< of the program that wrote it
+  friend bool operator==(const failure_file&, const failure_file&) = default;
+};
+
+std::string to_json(const failure_file& file);
+/// `corrupt`, naming the member.
+result<failure_file> failure_from_json(std::string_view text);
+
+/// `not_found`, `corrupt`, naming the file.
+result<failure_file> read_failure(const std::string& path);
+/// `io_failed`.
+result<void> write_failure(const std::string& path, const failure_file& file);
+
+/// "worker1" to its name.
+result<node_name> node_from_text(std::string_view text);
+
+/// Compiler, CAF's version, kind of build: what may make another hash of the same run.
+std::string build_text();
+
+} // namespace troupe::sim

@@ -1,0 +1,153 @@
+#include <troupe/sim/tools/options.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include <troupe/sim/scenarios/registry.hpp>
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr std::uint64_t seeds_max = 1'000'000'000;
+
+void add_seeds(CLI::App& app, swarm_options& to) {
+  app.add_option("--seeds", to.seeds, "how many seeds (1000)")->check(CLI::Range(1ul, seeds_max));
+  app.add_option("--first-seed", to.first_seed, "the first one (1)");
+  app.add_option("--scenario", to.scenario, "only that scenario (all, in turn)");
+  app.add_option("--jobs", to.jobs, "seeds at once (one a core)")->check(CLI::Range(1, 1'024));
+}
+
+void add_limits(CLI::App& app, child_limits& to, std::int64_t& wall_s, std::size_t& memory_mb) {
+  wall_s = std::chrono::duration_cast<std::chrono::seconds>(to.wall).count();
+  memory_mb = to.memory_bytes >> 20;
+  app.add_option("--seed-seconds", wall_s, "a seed that takes longer has failed (60)")
+    ->check(CLI::Range(1, 86'400));
+  app.add_option("--seed-mb", memory_mb, "a seed that needs more memory has failed (4096)")
+    ->check(CLI::Range(64, 1'048'576));
+}
+
+/// What flags fill in before it becomes a command.
+struct raw {
+  run_command run{};
+  swarm_command swarm{};
+  replay_command_options replay{};
+  shrink_command shrink{};
+  list_command list{};
+  std::string list_what{"scenarios"};
+  std::string bug{};
+  std::int64_t wall_s = 0;
+  std::size_t memory_mb = 0;
+};
+
+CLI::App* add_run(CLI::App& app, raw& r) {
+  auto* run = app.add_subcommand("run", "one seed of a scenario; exits with 1 when a rule breaks");
+  run->add_option("scenario", r.run.scenario)->required();
+  run->add_option("--seed", r.run.seed, "(1)");
+  run->add_flag("--trace", r.run.trace, "one line an event");
+  run->add_flag("--faults", r.run.faults, "also what is planned to go wrong");
+  return run;
+}
+
+CLI::App* add_swarm(CLI::App& app, raw& r) {
+  auto* swarm = app.add_subcommand("swarm", "many seeds, each in a process of its own");
+  auto& o = r.swarm.swarm;
+  add_seeds(*swarm, o);
+  swarm->add_option("--minutes", o.minutes, "no new seed after that")
+    ->check(CLI::Range(0.001, 100'000.0));
+  swarm->add_option("--twice", o.twice_percent, "percent of the seeds that are run twice (5)")
+    ->check(CLI::Range(0, 100));
+  swarm->add_flag("--until-failure", o.until_failure, "stop at the first failure");
+  swarm->add_option("--failures", o.failures, "directory of the failures' files (sim-failures)");
+  add_limits(*swarm, o.limits, r.wall_s, r.memory_mb);
+  return swarm;
+}
+
+CLI::App* add_replay(CLI::App& app, raw& r) {
+  auto* replay = app.add_subcommand("replay", "runs failures' files again");
+  replay->add_option("file", r.replay.files)->required();
+  replay->add_flag("--quiet", r.replay.quiet, "no trace");
+  return replay;
+}
+
+CLI::App* add_shrink(CLI::App& app, raw& r) {
+  auto* shrink = app.add_subcommand("shrink", "makes a failure as simple as it gets");
+  shrink->add_option("file", r.shrink.file)->required();
+  shrink->add_option("--to", r.shrink.to, "where the result goes (beside it: NAME.shrunk.json)");
+  shrink->add_option("--runs", r.shrink.runs_max, "at most so many runs (500)")
+    ->check(CLI::Range(1, 1'000'000));
+  return shrink;
+}
+
+CLI::App* add_list(CLI::App& app, raw& r) {
+  auto* list = app.add_subcommand("list", "scenarios, invariants, marks or bugs, one a line");
+  list->add_option("what", r.list_what, "scenarios, invariants, marks or bugs")
+    ->check(CLI::IsMember({"scenarios", "invariants", "marks", "bugs"}));
+  r.list.swarm.seeds = 200;
+  add_seeds(*list, r.list.swarm);
+  return list;
+}
+
+/// What a command needs that flags can't say.
+std::string complaint(const swarm_options& o) {
+  if (o.scenario.empty() || find_scenario(o.scenario))
+    return {};
+  return "--scenario: there is no scenario '" + o.scenario + "'; see troupe-sim list\n";
+}
+
+sim_command wrong(std::string text) { return {.what = usage{std::move(text), 2}, .bug = {}}; }
+
+sim_command command_of(const CLI::App& app, raw& r) {
+  sim_command out{.what = usage{}, .bug = r.bug};
+  if (app.got_subcommand("run")) {
+    if (!find_scenario(r.run.scenario))
+      return wrong("there is no scenario '" + r.run.scenario + "'; see troupe-sim list\n");
+    out.what = r.run;
+  } else if (app.got_subcommand("swarm")) {
+    auto& o = r.swarm.swarm;
+    o.limits.wall = std::chrono::seconds{r.wall_s};
+    o.limits.memory_bytes = r.memory_mb << 20;
+    o.bug = r.bug;
+    if (auto why = complaint(o); !why.empty())
+      return wrong(why);
+    out.what = r.swarm;
+  } else if (app.got_subcommand("replay")) {
+    out.what = r.replay;
+  } else if (app.got_subcommand("shrink")) {
+    out.what = r.shrink;
+  } else {
+    r.list.what = r.list_what == "scenarios"    ? list_command::scenarios
+                  : r.list_what == "invariants" ? list_command::invariants
+                  : r.list_what == "marks"      ? list_command::marks
+                                                : list_command::bugs;
+    if (auto why = complaint(r.list.swarm); !why.empty())
+      return wrong(why);
+    out.what = r.list;
+  }
+  return out;
+}
+
+} // namespace
+
+sim_command parse_sim_command(std::vector<std::string> arguments) {
+  raw r;
+  CLI::App app{"The deterministic simulator of Troupe clusters", "troupe-sim"};
+  app.require_subcommand(1);
+  app.add_option("--bug", r.bug, "wakes a planted bug (in a build that has them)");
+  for (auto* sub : {add_run(app, r), add_swarm(app, r), add_replay(app, r), add_shrink(app, r),
+                    add_list(app, r)})
+    sub->fallthrough();                             // --bug may stand behind the command
+  std::reverse(arguments.begin(), arguments.end()); // as CLI11 takes them
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out, err;
+    int code = app.exit(e, out, err);
+    return {.what = usage{out.str() + err.str(), code == 0 ? 0 : 2}, .bug = {}};
+  }
+  return command_of(app, r);
+}
+
+} // namespace troupe::sim

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include <troupe/core/result.hpp>
+#include <troupe/sim/scenario.hpp>
+#include <troupe/sim/tools/child_pool.hpp>
+
+namespace troupe::sim {
+
+/// What is kept of one run, small enough for a pipe.
+struct seed_outcome {
+  std::string rule{}; ///< that was broken; empty: all is well
+  std::string text{};
+  std::uint64_t events = 0;
+  std::uint64_t hash = 0;
+  std::uint64_t closures = 0;
+  std::uint64_t faults = 0;
+  std::uint64_t trouble = 0;
+  std::int64_t time_ns = 0; ///< virtual
+  std::int64_t wall_ns = 0; ///< of the first run
+  bool twice = false;
+  std::string picks{}; ///< see pick_text.hpp; of runs that broke a rule
+  std::map<std::string, std::uint64_t> marks{};
+  std::map<std::string, std::uint64_t> actions{};
+  bool ok() const { return rule.empty(); }
+};
+
+/// Runs it here. `twice`: runs it again and compares, event by event; a run that broke a rule is
+/// always run again, and its picks are kept.
+seed_outcome run_seed(const run_spec& spec, bool twice);
+
+/// Over the pipe.
+std::string to_text(const seed_outcome& out);
+result<seed_outcome> outcome_from_text(std::string_view text);
+
+/// Of a child that ran `run_seed`: what it answered, or what ended it as a broken rule: "INV-..."
+/// of an assertion, "asan", "ubsan", "signal 11", "wall_limit".
+seed_outcome outcome_of(child_end end);
+
+/// Runs it in a child of its own.
+seed_outcome run_contained(const run_spec& spec, bool twice, const child_limits& limits);
+
+} // namespace troupe::sim
