@@ -70,7 +70,7 @@ public:
   }
 
   void start() {
-    lost_since_ = env_.clock.now();
+    lost_since_ = heard_at_ = env_.clock.now();
     if (options_.membership) {
       membership_ = options_.membership;
       self_->monitor(membership_);
@@ -105,6 +105,7 @@ public:
   }
 
   void on_view(view_changed& msg) {
+    heard(msg.header);
     if (!is_for_me(msg.header) || msg.current.epoch < view_.epoch)
       return;
     auto term = std::max(view_.term, msg.current.term);
@@ -116,11 +117,13 @@ public:
   }
 
   void on_probe(probe_member& msg) {
+    heard(msg.header);
     if (is_for_me(msg.header))
       beat();
   }
 
   void on_fenced(const fenced_notice& msg) {
+    heard(msg.header);
     if (msg.header.receiver != inc_ || !is_member())
       return;
     trace(env_, "member.fenced",
@@ -148,7 +151,9 @@ public:
     switch (msg.what) {
       case beat_timer:
         beat_timer_set_ = false;
+        notice_lateness();
         beat();
+        look_for_coordinator();
         return true;
       case dial_timer: membership_ ? say_hello() : dial(); return true;
       default: return false;
@@ -182,6 +187,32 @@ private:
   /// changes.
   bool is_for_me(const message_header& h) const { return is_member() && h.receiver == inc_; }
 
+  /// A sign of life of the membership.
+  void heard(const message_header& h) {
+    if (h.receiver == inc_)
+      heard_at_ = env_.clock.now();
+  }
+
+  /// What this process itself slept is nobody's silence.
+  void notice_lateness() {
+    auto late = env_.clock.now() - beat_due_;
+    if (late > std::chrono::milliseconds{options_.heartbeat_ms})
+      heard_at_ += late;
+  }
+
+  /// A coordinator whose machine went away ends no connection: after a quarter of the time that a
+  /// member waits for one, it is asked whether it lives; after all of it, it counts as lost.
+  void look_for_coordinator() {
+    if (ended_ || options_.membership || !membership_ || give_up_if_late())
+      return;
+    auto now = env_.clock.now();
+    auto quarter = std::chrono::milliseconds{options_.coordinator_lost_ms_max / 4};
+    if (now - std::max(heard_at_, asked_at_) < quarter)
+      return;
+    asked_at_ = now;
+    say_hello(); // the same nonce again: its answer is a sign of life and nothing else
+  }
+
   void publish() {
     if (options_.listen_host.empty())
       return dial();
@@ -214,6 +245,7 @@ private:
             return later(dial_timer, jitter(options_.retry_ms_max));
           membership_ = caf::actor_cast<membership_actor>(found);
           self_->monitor(membership_);
+          heard_at_ = env_.clock.now();
           say_hello();
         },
         [this](caf::error&) { later(dial_timer, jitter(options_.retry_ms_max)); });
@@ -251,9 +283,14 @@ private:
   void on_answer(std::uint64_t nonce, hello_answer& answer) {
     if (nonce != nonce_ || ended_)
       return;
-    if (answer.why.code == errc::fenced) { // admitted once, its welcome lost, and silent since:
-                                           // come as somebody new
+    heard_at_ = env_.clock.now();
+    if (answer.why.code == errc::fenced) { // admitted once, its welcome or the news of its fence
+                                           // lost: come as somebody new
       mark(env_, "member.welcome_was_lost");
+      if (is_member()) {
+        inc_ = {};
+        on_.on_fenced();
+      }
       nonce_ = 0;
       return later(dial_timer, jitter(options_.retry_ms_max));
     }
@@ -281,14 +318,16 @@ private:
     if (beat_timer_set_)
       return;
     beat_timer_set_ = true;
+    beat_due_ = after(env_.clock.now(), std::chrono::milliseconds{options_.heartbeat_ms});
     later(beat_timer, options_.heartbeat_ms);
   }
 
-  /// Only while there is no coordinator: a member that was fenced after hours comes back.
+  /// Counts from the coordinator's loss or last sign of life: a member that was fenced after hours
+  /// comes back.
   bool give_up_if_late() {
-    if (membership_
-        || env_.clock.now() - lost_since_
-             < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
+    auto since = membership_ ? heard_at_ : lost_since_;
+    if (options_.membership
+        || env_.clock.now() - since < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
       return false;
     end(make_failure(errc::unavailable, "no coordinator at " + options_.coordinator_host + ":"
                                           + std::to_string(options_.coordinator_port) + " for "
@@ -340,6 +379,9 @@ private:
   view view_{};
   std::uint64_t next_request_ = 0;
   time_point lost_since_{};
+  time_point heard_at_{}; ///< the last sign of life of the membership
+  time_point asked_at_{}; ///< for one
+  time_point beat_due_{};
   bool beat_timer_set_ = false;
   bool ended_ = false;
 };

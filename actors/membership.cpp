@@ -1,5 +1,6 @@
 #include <troupe/actors/membership.hpp>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -91,7 +92,10 @@ caf::result<hello_answer> membership_state::on_hello(hello& msg) {
     return promise;
   }
   auto number = static_cast<hello_no>(++next_hello_);
-  self_->monitor(sender);
+  bool known = std::any_of(peers_.begin(), peers_.end(),
+                           [&](const auto& p) { return p.second.handle == sender; });
+  if (!known) // a member only asks whether we live
+    self_->monitor(sender);
   waiting_[number] = {.promise = promise, .handle = sender};
   act(core_.on_hello(msg, number, env_.clock.now()));
   return promise;

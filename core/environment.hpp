@@ -145,7 +145,7 @@ public:
   /// Lets others run, on a lane or a user thread.
   virtual void yield() = 0;
   /// Stands for `d` of computing on the calling lane: nothing in production, virtual time in
-  /// simulation.
+  /// simulation. 0: what a step costs that says nothing.
   virtual void spend(duration d) { (void)d; }
 };
 

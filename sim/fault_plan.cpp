@@ -10,11 +10,10 @@ namespace troupe::sim {
 
 std::string_view to_string(fault_kind kind) {
   constexpr std::array<std::string_view, fault_kinds> names{
-    "worker_crash", "crash_loop",   "server_crash", "chief_crash",
-    "pause",        "slow",         "partition",    "partition_one_way",
-    "isolate",      "swizzle",      "reset",        "stall",
-    "delay",        "clock_offset", "clock_drift",  "torn_write",
-    "io_error",     "no_space",     "bit_flip",     "slow_io"};
+    "worker_crash", "crash_loop",        "server_crash", "chief_crash", "pause",    "slow",
+    "partition",    "partition_one_way", "isolate",      "swizzle",     "reset",    "stall",
+    "delay",        "clock_offset",      "clock_drift",  "torn_write",  "io_error", "no_space",
+    "bit_flip",     "slow_io",           "mark_crash"};
   auto i = static_cast<std::size_t>(kind);
   return i < names.size() ? names[i] : "fault(?)";
 }
@@ -49,6 +48,7 @@ public:
       case fault_kind::delay: return delay();
       case fault_kind::clock_offset: return clock(action_kind::clock_offset, 10'000);
       case fault_kind::clock_drift: return clock(action_kind::clock_drift, 200);
+      case fault_kind::mark_crash: return mark_crash();
       default: return storage(kind);
     }
   }
@@ -109,6 +109,15 @@ private:
     put(at, {.kind = action_kind::crash, .target = who, .flags = crash_flags()});
     if (below(draw_no::back, 10) > 0)
       put(at + within(draw_no::length, 5ms, 3s), {.kind = action_kind::restart, .target = who});
+  }
+  void mark_crash() {
+    constexpr std::string_view marks[] = {"client.pushed_k_of_n", "client.pushed_k_of_n",
+                                          "client.after_read", "client.all_acked",
+                                          "worker.result_sent"};
+    fault out{.what = {.kind = action_kind::crash, .target = any_worker(), .flags = crash_flags()}};
+    out.mark = marks[below(draw_no::order, std::size(marks))];
+    out.nth = 1 + below(draw_no::amount, 120);
+    to_.push_back(std::move(out));
   }
   void crash_loop() {
     auto who = any_worker();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct cluster_shape {
 struct fault {
   duration at{}; ///< since the start of the run
   action what{};
+  /// Not at a time, but when `what.target` hits this mark for the `nth` time, from 1, over its
+  /// lives. A worker that crashes so comes back by itself.
+  std::string mark{};
+  std::uint64_t nth = 0;
   friend bool operator==(const fault&, const fault&) = default;
 };
 
@@ -75,8 +80,9 @@ enum class fault_kind : std::uint8_t {
   no_space = 17,
   bit_flip = 18,
   slow_io = 19,
+  mark_crash = 20, ///< a worker, in the middle of something that a mark names
 };
-inline constexpr std::uint32_t fault_kinds = 20;
+inline constexpr std::uint32_t fault_kinds = 21;
 std::string_view to_string(fault_kind kind);
 
 /// One kind in a scenario: a seed has it with that chance, and then about so many.

@@ -21,6 +21,7 @@ life::life(world::core& w, machine& home, life_id id, runtime_options options)
          ports_->waits, *ports_->transport, &ports_->trace},
     options_{std::move(options)},
     draws_{draw_stream{w.options.seed, "process"}.at(hash_text(home.host)).at(home.starts)},
+    preemptions_{draws_.at(hash_text("preempt"))},
     actors_{*this, id} {
   ending.node = home.name;
   ending.start = home.starts;
@@ -198,6 +199,13 @@ std::uint64_t life::draw(std::string_view purpose) {
   if (at == purposes_.end())
     at = purposes_.insert(purposes_.end(), {key, 0});
   return draws_.at(key).value(at->second++);
+}
+
+void life::may_be_preempted() {
+  if (!running_ || !up_ || !preemptions_.chance(world_.options.preempt_per_mille))
+    return;
+  auto pause = std::chrono::microseconds{1 + preemptions_.below(200)};
+  block(*running_, after(local_now(), pause));
 }
 
 void life::job_ready(void* job) {

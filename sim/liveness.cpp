@@ -18,7 +18,9 @@ void liveness_driver::plan() {
   const auto& core = spec_.plan.core;
   const bool has_core = core.at > duration{};
   for (const auto& f : spec_.plan.faults)
-    if (!has_core || f.at < core.at)
+    if (!f.mark.empty())
+      at_marks_.push_back({&f, f.nth});
+    else if (!has_core || f.at < core.at)
       world_.plan(f.at, f.what);
   if (has_core)
     world_.call_at(core.at, [this] { heal(); });
@@ -64,19 +66,35 @@ void liveness_driver::on_event(const observed& what) {
   if (what.node.task.job != job_kind::worker)
     return;
   if (what.id == "sim.left" || (what.id == "sim.exit" && what.integer("code") != 0))
-    start_again(what.node, what.start);
+    start_again(what.node, what.start, 0);
+}
+
+/// A crash holds from that very point on; what crashed comes back as if it had left.
+void liveness_driver::on_mark(const node_name& where, std::string_view mark) {
+  for (auto& m : at_marks_) {
+    if (healed_ || m.left == 0 || m.what->what.target != where || m.what->mark != mark
+        || --m.left > 0 || world_.program_over())
+      continue;
+    if (world_.act(m.what->what) && where.task.job == job_kind::worker)
+      start_again(where, static_cast<std::uint32_t>(m.what->nth), 0);
+  }
 }
 
 bool liveness_driver::may_start(const node_name& n) const {
   return !healed_ || core_.contains(n) || spec_.plan.core.others == core_plan::cut;
 }
 
-void liveness_driver::start_again(const node_name& n, std::uint32_t start) {
-  if (!may_start(n))
+/// Where there is no coordinator, it waits for one, but not for ever.
+void liveness_driver::start_again(const node_name& n, std::uint32_t start, int tries) {
+  constexpr int tries_max = 10;
+  if (!may_start(n) || tries == tries_max)
     return;
   auto draws = draw_stream{spec_.seed, "launcher"}.at(n.task.index).at(start);
-  auto wait = std::chrono::milliseconds{20 + draw_stream::scaled(draws.value(0), 1500)};
-  world_.call_at(world_.now() + wait, [this, n] {
+  auto wait = std::chrono::milliseconds{
+    20 + draw_stream::scaled(draws.value(static_cast<std::uint64_t>(tries)), 1500)};
+  world_.call_at(world_.now() + wait, [this, n, start, tries] {
+    if (!world_.is_up(chief))
+      return start_again(n, start, tries + 1);
     if (may_start(n))
       world_.act({.kind = action_kind::restart, .target = n});
   });

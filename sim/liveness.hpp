@@ -3,6 +3,8 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <troupe/sim/scenario.hpp>
 
@@ -19,19 +21,25 @@ public:
   /// Once, before the run.
   void plan();
   void on_event(const observed& what) override;
+  void on_mark(const node_name& where, std::string_view mark) override;
 
 private:
   void heal();
   void heal_machine(const node_name& n);
   void forsake(const node_name& n);
-  void start_again(const node_name& n, std::uint32_t start);
+  void start_again(const node_name& n, std::uint32_t start, int tries);
   bool may_start(const node_name& n) const;
 
   world& world_;
   const run_spec& spec_;
   duration due_;
   std::function<std::string()> waiting_;
+  struct at_mark {
+    const fault* what = nullptr;
+    std::uint64_t left = 0;
+  };
   std::set<node_name> core_{};
+  std::vector<at_mark> at_marks_{};
   bool healed_ = false;
 };
 

@@ -103,6 +103,8 @@ void sim_lane_port::yield() {
 }
 
 void sim_lane_port::spend(duration d) {
+  if (d == duration{})
+    d = life_.owner().options.closure_cost;
   if (d > duration{})
     life_.block(life_.running(), after(life_.local_now(), d * life_.home().slow));
 }

@@ -28,6 +28,14 @@ std::string replay_command(std::string_view name, std::uint64_t seed) {
          + " --trace";
 }
 
+std::string why_failed(const scenario& s, std::uint64_t seed) {
+  auto out = run_scenario(s, draw_spec(s, seed));
+  if (out.ok())
+    return {};
+  return std::string{s.name} + " seed " + std::to_string(seed) + ": " + out.text()
+         + "\nreplay: " + replay_command(s.name, seed);
+}
+
 // --- drawing
 // -----------------------------------------------------------------------------------------------------
 
@@ -49,7 +57,7 @@ run_conditions draw_conditions(const draw_stream& draws) {
   out.latency_tail_per_mille = between(draws, 2, 0u, 12u);
   constexpr std::array<std::size_t, 4> segments{64, 512, 4'096, 32'768};
   out.segment_bytes = segments[between<std::size_t>(draws, 3, 0, segments.size() - 1)];
-  constexpr std::array<std::size_t, 3> windows{2'048, 65'536, 1'048'576};
+  constexpr std::array<std::size_t, 4> windows{256, 2'048, 65'536, 1'048'576};
   out.channel_bytes = windows[between<std::size_t>(draws, 4, 0, windows.size() - 1)];
   return out;
 }

@@ -92,6 +92,9 @@ run_result run_scenario(const scenario& s, const run_spec& spec, const run_setti
 /// Runs it twice and compares event by event (INV-D1); the first result, with a violation added
 /// that names the first event that differs.
 run_result run_twice(const scenario& s, const run_spec& spec, const run_settings& settings = {});
+/// Runs that seed. Empty when all was well, else what went wrong and one command that replays it:
+/// `CHECK_MESSAGE(why.empty(), why)`.
+std::string why_failed(const scenario& s, std::uint64_t seed);
 /// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
 std::string replay_command(std::string_view name, std::uint64_t seed);
 

@@ -48,6 +48,7 @@ bool sim_channel::is_lost() const {
 }
 
 result<std::size_t> sim_channel::try_send(std::span<const const_bytes> parts) {
+  life_.may_be_preempted();
   if (is_lost())
     return lost();
   std::size_t total = 0;
@@ -77,6 +78,7 @@ result<std::size_t> sim_channel::try_send(std::span<const const_bytes> parts) {
 }
 
 result<std::size_t> sim_channel::try_receive(std::span<const mutable_bytes> parts) {
+  life_.may_be_preempted();
   auto& mine = connection_->ends[end_];
   if (closed_ || !life_.is_up() || (mine.inbox.size() == 0 && mine.peer_gone))
     return lost();

@@ -33,8 +33,11 @@ struct world_options {
   // what things take
   /// The time moves in these steps. What falls into one happens in the schedule's order.
   duration quantum = std::chrono::microseconds{50};
-  duration step_cost = std::chrono::microseconds{2}; ///< a message handled, a lane's turn
-  duration closure_cost{};                           ///< what a step is charged that says nothing
+  duration step_cost = std::chrono::microseconds{2};      ///< a message handled, a lane's turn
+  duration closure_cost = std::chrono::microseconds{100}; ///< each step, beside what it computes
+  /// Calls on data channels before which the lane loses the processor for up to 200 us: so a push
+  /// to several servers can be cut between them.
+  std::uint32_t preempt_per_mille = 100;
   duration latency_min = std::chrono::microseconds{100};
   duration latency_jitter = std::chrono::microseconds{200};
   std::uint32_t latency_tail_per_mille = 5; ///< packets that take up to 20 times as long

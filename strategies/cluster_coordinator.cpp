@@ -139,6 +139,8 @@ std::vector<std::string> coordinator_front::restore(const std::string& directory
   std::vector<std::string> refused;
   for (const auto& r : from->refused())
     refused.push_back(r.path + ": " + to_string(r.why));
+  if (!refused.empty())
+    mark(owner().env(), "checkpoint.older_one_used");
   for (const auto& v : strategy_->variables())
     strategy_->restore_variable(v.spec(), *from);
   strategy_->restore_later(from);

@@ -99,6 +99,7 @@ public:
       ~restore() { at = before; }
     } back{context, context};
     context = {.strategy = nullptr, .step = static_cast<step_host*>(this)};
+    env_.lanes.spend({});
     return body();
   }
 

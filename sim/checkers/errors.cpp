@@ -38,6 +38,13 @@ public:
       case event_key("queue.ended"): return ended(e);
       case event_key("queue.raised"): return raised(e);
       case event_key("coordinator.attempt_failed"): return attempt_failed(e);
+      case event_key("coordinator.worker_lost"): return worker_lost(e);
+      case event_key("coordinator.worker_joined"):
+        if (e.integer("worker") == losing_)
+          losing_ = -1;
+        return;
+      case event_key("queue.dispatched"): of_closure_[closure_of(e)] = e.integer("worker"); return;
+      case event_key("queue.put_back"): return put_back(e);
       case event_key("coordinator.server_lost"): lost_.insert(e.integer("server")); return;
       case event_key("sim.crash"):
       case event_key("sim.left"):
@@ -97,7 +104,25 @@ private:
     first_.reset();
   }
 
+  void worker_lost(const observed& e) {
+    losing_ = e.integer("worker");
+    clean_ = e.integer("clean") != 0;
+    strikes_ = 0;
+  }
+
+  /// Only what was running there when a worker died gets a strike.
+  void put_back(const observed& e) {
+    auto at = of_closure_.find(closure_of(e));
+    if (e.integer("reason") != struck || at == of_closure_.end() || at->second != losing_)
+      return;
+    if (++strikes_ > options_.lanes || clean_)
+      fail_("INV-X4", to_string(closure_of(e)) + " got a strike for worker "
+                        + std::to_string(losing_) + ", where it was not running");
+  }
+
   void forget() {
+    of_closure_.clear();
+    losing_ = -1;
     first_.reset();
     of_server_.clear();
     deadlines_.clear();
@@ -112,6 +137,11 @@ private:
   std::deque<time_point> deadlines_{};
   bool retries_over_ = false;
   std::set<std::int64_t> lost_{};
+  static constexpr std::int64_t struck = 1; ///< `put_back_reason::worker_lost_running`
+  std::map<closure_id, std::int64_t> of_closure_{};
+  std::int64_t losing_ = -1; ///< the worker that was lost last
+  bool clean_ = false;
+  std::size_t strikes_ = 0;
 };
 
 } // namespace

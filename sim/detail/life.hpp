@@ -73,6 +73,8 @@ public:
   [[noreturn]] void leave(int code);
   bool is_ending() const { return tearing_; }
   std::uint64_t draw(std::string_view purpose);
+  /// On a lane: may let others run, as a thread may lose its processor anywhere.
+  void may_be_preempted();
 
   // -- process --
   node_name name() const override;
@@ -107,6 +109,7 @@ private:
   lane_fiber* running_ = nullptr;
   std::uint64_t lane_numbers_ = 0;
   draw_stream draws_;
+  draw_stream preemptions_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> purposes_{}; ///< hash, draws so far
   mutable std::int64_t runaway_s_ = 0;
   bool up_ = true;

@@ -41,6 +41,8 @@ public:
 private:
   static constexpr std::int64_t million = 1'000'000;
   static std::int64_t scaled(std::int64_t x, std::int64_t by, std::int64_t over) {
+    if (by == 0)
+      return 0;
     __extension__ using wide = __int128;
     return static_cast<std::int64_t>(static_cast<wide>(x) * by / over);
   }

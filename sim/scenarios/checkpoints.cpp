@@ -20,7 +20,7 @@ struct save_log {
 class saving_program {
 public:
   saving_program(scenario_run& run, process& p, save_log& log)
-    : all_{run, p},
+    : all_{run, p, 4},
       log_{log},
       stamp_{all_.strategy().create_variable({.name = "stamp", .shape = {1}, .type = dtype::i64})} {
   }

@@ -12,6 +12,7 @@ using enum fault_kind;
 fault_profile stormy() {
   return {.rates = {{worker_crash, 700, 6},
                     {crash_loop, 200, 1},
+                    {mark_crash, 400, 4},
                     {pause, 300, 3},
                     {partition, 300, 3},
                     {reset, 500, 5},

@@ -13,13 +13,13 @@ std::int64_t witness_step(worker_context& ctx, const variable_list& variables,
 }
 TROUPE_FUNCTION(witness_step);
 
-witness_layout layout_of(scenario_run& run, std::int64_t cells) {
+witness_layout layout_of(scenario_run& run, std::int64_t width_max) {
   auto draws = run.draws("layout");
   witness_layout out;
   out.shards = run.shape().servers + static_cast<std::int64_t>(draws.below(3));
-  out.cells = cells > 0 ? cells : 4 * static_cast<std::int64_t>(run.shape().closures);
+  out.cells = 2 * static_cast<std::int64_t>(run.shape().closures);
   constexpr std::int64_t widths[] = {1, 1, 4, 16, 64};
-  out.width = widths[draws.below(std::size(widths))];
+  out.width = std::min(width_max, widths[draws.below(std::size(widths))]);
   return out;
 }
 
@@ -47,13 +47,14 @@ void broke_rule(worker_context& ctx, std::string_view rule, const std::string& t
   trace(ctx.host().env(), "program.broke", {{"rule", rule}, {"text", text}});
 }
 
-witness_program::witness_program(scenario_run& run, process& p, std::int64_t cells)
+witness_program::witness_program(scenario_run& run, process& p, std::int64_t width_max)
   : run_{run},
     process_{p},
     runtime_{p.options(), p.host()},
-    strategy_{runtime_, {.partitioner = fixed_shards_partitioner{layout_of(run, cells).shards}}},
+    strategy_{runtime_,
+              {.partitioner = fixed_shards_partitioner{layout_of(run, width_max).shards}}},
     coordinator_{strategy_},
-    board_{layout_of(run, cells)} {
+    board_{layout_of(run, width_max)} {
   run_.phase(p, "create_variable");
   for (const char* name : {"counts", "tries"})
     witness_.push_back(strategy_.create_variable(
@@ -65,7 +66,9 @@ duration witness_program::each(const work_options& options) const {
   if (lasts == duration{})
     lasts = run_.spec().plan.core.at > duration{} ? run_.spec().plan.core.at * 5 / 4 : 5s;
   auto target = std::max<std::int64_t>(run_.shape().closures, 1);
-  return lasts * static_cast<std::int64_t>(run_.shape().workers) / target;
+  // a run that was shrunk to few closures must not make them longer than their deadline
+  return std::min<duration>(lasts * static_cast<std::int64_t>(run_.shape().workers) / target,
+                            500ms);
 }
 
 closure_options witness_program::options_for(const work_options& options, std::int64_t cell) const {

@@ -59,7 +59,8 @@ struct work_options {
 class witness_program {
 public:
   /// Starts the runtime and makes the variables. Throws `error`.
-  witness_program(scenario_run& run, process& p, std::int64_t cells = 0);
+  /// `width_max`: of a cell, where the whole variables are moved often.
+  witness_program(scenario_run& run, process& p, std::int64_t width_max = 64);
 
   /// Schedules closures until enough have finished or no cells are left; errors of closures are
   /// noted, and what they cancelled is scheduled anew as other closures.

@@ -53,6 +53,10 @@ const scenario& get_scenario(std::string_view name) {
 
 } // namespace
 
+std::string why_failed(std::string_view name, std::uint64_t seed) {
+  return why_failed(get_scenario(name), seed);
+}
+
 run_result run_scenario(const run_spec& spec, const run_settings& settings) {
   return run_scenario(get_scenario(spec.scenario), spec, settings);
 }

@@ -14,6 +14,8 @@ const scenario* find_scenario(std::string_view name);
 
 /// The run of `spec.scenario`. @pre the scenario of that name exists.
 run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
+/// As `why_failed` of the scenario of that name.
+std::string why_failed(std::string_view name, std::uint64_t seed);
 /// The run of that seed.
 run_result run_scenario(std::string_view name, std::uint64_t seed,
                         const run_settings& settings = {});

@@ -101,13 +101,14 @@ const scenario failing_steps{
      .steps = {.throws = 40, .hangs = 4, .kills = 20, .slows = 20}},
   .build = build_witness_with<failing_work>};
 
-const scenario tight_queue{.name = "tight_queue",
-                           .text = "a queue of four, strikes that poison, steps that throw",
-                           .shape_min = small_cluster,
-                           .shape_max = large_cluster,
-                           .faults = {.rates = {{worker_crash, 800, 8}, {crash_loop, 500, 2}},
-                                      .steps = {.throws = 20, .kills = 60}},
-                           .build = build_tight_queue};
+const scenario tight_queue{
+  .name = "tight_queue",
+  .text = "a queue of four, strikes that poison, steps that throw",
+  .shape_min = small_cluster,
+  .shape_max = large_cluster,
+  .faults = {.rates = {{worker_crash, 800, 8}, {crash_loop, 500, 2}, {mark_crash, 400, 3}},
+             .steps = {.throws = 20, .kills = 60}},
+  .build = build_tight_queue};
 
 const scenario inputs_and_priorities{
   .name = "inputs_and_priorities",

@@ -30,6 +30,7 @@ const scenario worker_storm{.name = "worker_storm",
                             .shape_max = large_cluster,
                             .faults = {.rates = {{worker_crash, 900, 10},
                                                  {crash_loop, 400, 2},
+                                                 {mark_crash, 500, 4},
                                                  {slow, 200, 2},
                                                  {pause, 200, 2}}},
                             .build = build_witness_with<storm_work>};
@@ -51,12 +52,13 @@ const scenario pauses{.name = "pauses",
                       .faults = {.rates = {{pause, 1000, 12}, {clock_drift, 200, 2}}},
                       .build = build_witness_with<storm_work>};
 
-const scenario bad_links{.name = "bad_links",
-                         .text = "witnessed closures over links that stall, delay and reset",
-                         .shape_min = small_cluster,
-                         .shape_max = large_cluster,
-                         .faults = {.rates = {{reset, 800, 10}, {stall, 800, 10}, {delay, 800, 6}}},
-                         .build = build_witness_with<storm_work>};
+const scenario bad_links{
+  .name = "bad_links",
+  .text = "witnessed closures over links that stall, delay and reset",
+  .shape_min = small_cluster,
+  .shape_max = large_cluster,
+  .faults = {.rates = {{reset, 800, 10}, {stall, 800, 10}, {delay, 800, 6}, {mark_crash, 300, 2}}},
+  .build = build_witness_with<storm_work>};
 
 const scenario slow_machines{.name = "slow_machines",
                              .text = "witnessed closures on machines that become very slow",
@@ -71,6 +73,7 @@ const scenario everything{.name = "everything",
                           .shape_max = large_cluster,
                           .faults = {.rates = {{worker_crash, 500, 6},
                                                {crash_loop, 250, 1},
+                                               {mark_crash, 400, 3},
                                                {pause, 400, 4},
                                                {slow, 400, 3},
                                                {partition, 400, 3},

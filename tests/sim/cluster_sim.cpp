@@ -52,3 +52,16 @@ TEST_CASE("INV-X1 a storm of worker faults loses and doubles nothing") {
 TEST_CASE("protocol 1.4: a restarted coordinator takes a higher term and its workers obey it") {
   check_seeds("coordinator_restart", 20);
 }
+
+TEST_CASE("INV-X1 without ledgers the same storm doubles effects, and the witness sees it") {
+  int found = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    world w{seed};
+    w.settings().effect_once = false;
+    auto out = find_scenario("worker_storm")->body(w);
+    for (const auto& v : out.violations)
+      found += v.rule == "INV-X1" && v.text.find("0 effects lost") == 0 ? 1 : 0;
+  }
+  CHECK(found > 0);
+  MESSAGE(found << " of 30 seeds");
+}

@@ -19,6 +19,9 @@ GOOD = {
     "tests/unit/core/b_test.cpp": "#include <troupe/core/detail/b.hpp>\n",
     "actors/README.md": README,
     "actors/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
+    "actors/queue.hpp": HEADER + "class closure_queue {\n};\nclass later;\n",
+    "sim/README.md": README,
+    "sim/a.hpp": HEADER + "class later {\n};\nclass closure_queue;\n",
     "kernels/README.md": README,
     "strategies/README.md": README,
     "core/loop.cpp": "void g() {\n  for (auto x :\n       {1, 2}) {\n    for (int i = 0;\n         i < 3; ++i) {\n      ++x;\n    }\n  }\n}\n" + "int x;\n" * 70,
@@ -55,6 +58,10 @@ BAD = {
         ("kernels/x.hpp", HEADER + "#include <Eigen/Core>\n"),
         ("transport/x.cpp", "#include <boost/asio.hpp>\n"),
         ("kernels/x.cpp", "#include <caf/actor.hpp>\n"),
+    ],
+    "stand-in": [
+        ("sim/x.cpp", "class closure_queue final : base {\n};\n"),
+        ("sim/x.cpp", "using a = caf::typed_actor<int>;\n"),
     ],
     "pragma-once": [("core/x.hpp", "struct x {};\n")],
     "address": [("docs/x.md", "see ht" + "tps://example.org/a\n"), ("dev", "curl ht" + "tp://mirror/x\n")],
@@ -110,7 +117,10 @@ def main():
     for ban in tidy.TEST_BANS:
         if ban.rule not in rules_fired({"tests/unit/core/x_test.cpp": ban.sample + "\n"}):
             failures.append(f"{ban.rule}: silent on {ban.sample!r}")
-    untested = set(tidy.RULES) - set(BAD) - {ban.rule for ban in tidy.BANS + tidy.TEST_BANS}
+    for ban in tidy.SIM_BANS:
+        if ban.rule not in rules_fired({"sim/x.cpp": ban.sample + "\n"}):
+            failures.append(f"{ban.rule}: silent on {ban.sample!r}")
+    untested = set(tidy.RULES) - set(BAD) - {ban.rule for ban in tidy.BANS + tidy.TEST_BANS + tidy.SIM_BANS}
     failures += [f"{rule}: has no bad sample" for rule in sorted(untested)]
     failures += check_exceptions()
     for failure in failures:

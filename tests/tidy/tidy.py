@@ -73,6 +73,11 @@ TEST_BANS = (
     Ban("test-sleep", r"this_thread\s*::\s*sleep|\b(usleep|nanosleep)\s*\(|(?<![\w.>:])::sleep\s*\(", "std::this_thread::sleep_for(1s);", "tests never sleep to wait"),
 )
 
+SIM_BANS = (
+    Ban("stand-in", r"\bspawn_state\b|\bstate_holder\b|\btyped_actor\s*<", "auto a = spawn_state<my_worker>(system);", "the simulator runs the production actors and defines none"),
+)
+DEFINITION = re.compile(r"^(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{", re.M)
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 # rule name -> what it says; self_test.py has a bad sample for each.
@@ -89,7 +94,7 @@ RULES = {
     "readme": "each folder has a README.md",
     "file-length": f"files have at most {FILE_LINES_MAX} lines (warning)",
     "function-length": f"functions have at most {FUNCTION_LINES_MAX} lines (warning)",
-    **{ban.rule: ban.why for ban in BANS + TEST_BANS},
+    **{ban.rule: ban.why for ban in BANS + TEST_BANS + SIM_BANS},
 }
 WARNINGS = {"file-length", "function-length"}
 
@@ -237,9 +242,25 @@ def check_cpp(path, text, tree):
         yield from scan(path, text, BANS)
     if is_test:
         yield from scan(path, text, TEST_BANS)
+    if folder == "sim":
+        yield from scan(path, text, SIM_BANS)
+        yield from check_stand_ins(path, text, tree)
     if len(text.splitlines()) > FILE_LINES_MAX:
         yield Finding(path, 1, "file-length", f"{len(text.splitlines())} lines > {FILE_LINES_MAX}")
     yield from check_functions(path, text)
+
+
+def check_stand_ins(path, text, tree):
+    """What actors/ defines, sim/ must not define again."""
+    taken = {
+        match.group(1)
+        for name, other in tree.items()
+        if name.startswith("actors/") and name.endswith(".hpp")
+        for match in DEFINITION.finditer(code_only(other))
+    }
+    for match in DEFINITION.finditer(code_only(text)):
+        if match.group(1) in taken:
+            yield Finding(path, line_of(text, match.start()), "stand-in", f"{match.group(1)} is a class of actors/")
 
 
 def check_text(path, text):

@@ -128,7 +128,7 @@ TEST_CASE("fiber: what the body throws is kept, and a body that never ran is dro
   CHECK_THROWS_AS(std::rethrow_exception(f.error()), std::runtime_error);
 
   int gone = 0;
-  auto held = std::make_shared<witness>(gone);
+  std::shared_ptr<witness> held{new witness{gone}};
   fiber never_run{"n", [held] {}};
   held.reset();
   CHECK(gone == 0);

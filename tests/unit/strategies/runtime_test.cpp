@@ -7,6 +7,10 @@
 #include <caf/actor_system_config.hpp>
 #include <doctest/doctest.h>
 
+#include <troupe/core/production_ports.hpp>
+#include <troupe/core/tracers.hpp>
+#include <troupe/transport/memory_transport.hpp>
+
 #include "cluster_support.hpp"
 
 // Start, options and end of a runtime in this process.
@@ -218,6 +222,33 @@ TEST_CASE("a runtime on a host's actor system leaves the host as it was") {
           == 1.0f);
   }
   CHECK(comes_true([&] { return host.registry().running() == 0; })); // no actor of ours is left
+}
+
+TEST_CASE("a runtime stands on a host's ports, and leaves them and the system as they were") {
+  auto ports = make_production_ports();
+  auto transport = make_memory_transport(ports->waits());
+  counting_tracer counts;
+  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+                  ports->waits(), *transport,      &counts};
+  caf::actor_system_config config;
+  configure(config);
+  caf::actor_system system{config};
+  {
+    runtime rt{{}, runtime_host{system, env, {}}};
+    CHECK(&rt.env() == &env);
+    CHECK(rt.options().trace == &counts);
+    parameter_server_strategy strategy{rt};
+    cluster_coordinator coordinator{strategy};
+    CHECK(coordinator.schedule(seven).fetch() == 7);
+  }
+  CHECK(counts.events("worker.closure_started") == 1);
+  CHECK(comes_true([&] { return system.registry().running() == 0; }));
+
+  runtime_options over_processes;
+  over_processes.task = task_id{.job = job_kind::worker, .index = 0};
+  auto why = failure_of([&] { runtime{over_processes, runtime_host{system, env, {}}}; });
+  CHECK(why.code == errc::bad_config);
+  CHECK(says(why, "network"));
 }
 
 TEST_CASE("two runtimes in one process don't see each other") {
