@@ -46,9 +46,10 @@ std::uint64_t from_hex(const std::string& text) {
   return out;
 }
 
+/// Leaves out what is 0 or empty.
 template <class T>
-void put(json& to, const char* name, T value, T usual = {}) {
-  if (value != usual)
+void put(json& to, const char* name, const T& value) {
+  if (value != T{})
     to[name] = value;
 }
 
@@ -56,6 +57,8 @@ void put(json& to, const char* name, T value, T usual = {}) {
 
 json json_of(const fault& f) {
   json out{{"at_ns", f.at.count()}, {"kind", to_string(f.what.kind)}};
+  put(out, "mark", f.mark);
+  put(out, "nth", f.nth);
   out["target"] = to_string(f.what.target);
   if (f.what.other != node_name{})
     out["other"] = to_string(f.what.other);
@@ -103,6 +106,8 @@ node_name node_of(const json& from, const char* name) {
 fault fault_of(const json& from) {
   fault out;
   out.at = duration{from.at("at_ns").get<std::int64_t>()};
+  out.mark = from.value("mark", std::string{});
+  out.nth = from.value("nth", std::uint64_t{0});
   out.what.kind = by_name<action_kind>(from.at("kind").get<std::string>(), 255, "kind");
   out.what.target = node_of(from, "target");
   if (from.contains("other"))

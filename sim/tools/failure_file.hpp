@@ -19,7 +19,8 @@ namespace troupe::sim {
 ///                   "segment_bytes", "channel_bytes"},
 ///    "steps": {"throws", "hangs", "kills", "slows"},           (of 1,000 attempts)
 ///    "core": {"at_ns", "members": [node], "others": "dead" | "cut"},
-///    "faults": [{"at_ns", "kind", "target", "other", "length_ns", "amount", "flags"}]}
+///    "faults": [{"at_ns" or ("mark", "nth"), "kind", "target", "other", "length_ns", "amount",
+///                "flags"}]}
 ///
 /// "picks" are those of the failed run, whatever drew them. Nodes are "chief", "worker1", "ps0";
 /// fault kinds are those of `action_kind`; members that are 0 or empty may be left out.

@@ -37,6 +37,9 @@ failure_file example() {
                                              .length = kind * 1us,
                                              .amount = -kind,
                                              .flags = kind}});
+  out.spec.plan.faults.push_back({.what = {.kind = action_kind::crash, .target = worker{1}},
+                                  .mark = "client.pushed_k_of_n",
+                                  .nth = 3});
   out.invariant = "INV-X1";
   out.text = "closure 7 was applied \"twice\"\n";
   out.hash = 0xdeadbeef12345678u;
