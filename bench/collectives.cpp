@@ -85,11 +85,13 @@ std::vector<double> numbers(const std::string& text) {
   return out;
 }
 
+#if defined(TROUPE_BENCH_MPI)
 std::string own_path() {
   std::vector<char> path(4096);
   const ssize_t n = ::readlink("/proc/self/exe", path.data(), path.size());
   return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(0, n))};
 }
+#endif
 
 /// Starts the ranks, by mpirun where there is one.
 bool start_ranks(const bench::report& report, const std::string& page, const std::string& transport,

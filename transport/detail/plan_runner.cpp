@@ -102,10 +102,6 @@ void plan_runner::finish(std::uint32_t step) {
   --left_;
 }
 
-std::byte* plan_runner::place(memory where, std::size_t element) const {
-  return (where == memory::scratch ? data_.scratch : data_.output) + element * element_bytes_;
-}
-
 const std::byte* plan_runner::source(memory where, std::size_t element) const {
   return where == memory::input ? data_.input + element * element_bytes_ : place(where, element);
 }
@@ -125,8 +121,6 @@ bool plan_runner::needs(std::uint32_t peer) const {
   return sending_[peer].next < plan_.sends[peer].size()
          || receiving_[peer].next < plan_.receives[peer].size();
 }
-
-bool plan_runner::wants_send(std::uint32_t peer) const { return sending_[peer].is_waiting; }
 
 bool plan_runner::wants_receive(std::uint32_t peer) const {
   const cursor& at = receiving_[peer];

@@ -58,7 +58,7 @@ public:
   bool needs(std::uint32_t peer) const;
   /// Whether the channel should be watched, and whether for room as well.
   bool wants_receive(std::uint32_t peer) const;
-  bool wants_send(std::uint32_t peer) const;
+  bool wants_send(std::uint32_t peer) const { return sending_[peer].is_waiting; }
   /// Whether something is still to be taken by the peer.
   bool has_unsent(std::uint32_t peer) const {
     return sending_[peer].next < plan_.sends[peer].size();
@@ -92,7 +92,9 @@ private:
   bool is_open(const plan_step& step) const;
   bool has_room(const cursor& at, std::uint32_t index, std::size_t len) const;
   void finish(std::uint32_t step);
-  std::byte* place(memory where, std::size_t element) const;
+  std::byte* place(memory where, std::size_t element) const {
+    return (where == memory::scratch ? data_.scratch : data_.output) + element * element_bytes_;
+  }
   const std::byte* source(memory where, std::size_t element) const;
   block_header header_of(const plan_step& step, std::size_t begin) const;
 
