@@ -38,13 +38,13 @@ std::int64_t deadly_step(worker_context& ctx) {
 }
 TROUPE_FUNCTION(deadly_step);
 
-tensor large_step(worker_context&, const tensor& x) {
+tensor big_step(worker_context&, const tensor& x) {
   auto out = x.clone();
   for (auto& v : out.mutable_as<float>())
     v += 1.0f;
   return out;
 }
-TROUPE_FUNCTION(large_step);
+TROUPE_FUNCTION(big_step);
 
 void add_step(worker_context& ctx, const variable& to) {
   ctx.compute(500us);
@@ -143,7 +143,7 @@ TEST_CASE("steps: large arguments and results travel the data plane, also over a
                 v = 1;
               std::vector<remote_value<tensor>> all;
               for (int i = 0; i < 12; ++i)
-                all.push_back(c.coordinator.schedule(large_step, x));
+                all.push_back(c.coordinator.schedule(big_step, x));
               for (auto& r : all)
                 sum += r.fetch().as<float>()[199'999];
             },
