@@ -12,6 +12,10 @@
 
 #include <troupe/sim/tools/pick_text.hpp>
 
+#ifndef TROUPE_SANITIZED // set by the build
+#define TROUPE_SANITIZED ""
+#endif
+
 namespace troupe::sim {
 
 namespace {
