@@ -45,7 +45,12 @@ failure parameter_client::at_server(std::uint32_t server, failure why) const {
 
 bool parameter_client::lose(std::uint32_t server, failure why) {
   auto& slot = links_[server];
-  bool owed = slot.link->reads_pending() || slot.link->pushes_pending();
+  // What it refused may have come with its end, and nobody has asked yet.
+  bool owed = slot.link->reads_pending() || slot.link->pushes_pending()
+              || slot.link->take_read_failure().code != errc::none;
+  if (auto refused = slot.link->take_push_failure();
+      refused.code != errc::none && push_failed_.code == errc::none)
+    push_failed_ = at_server(server, std::move(refused));
   mark(env_, owed ? "client.link_lost_with_requests" : "client.link_lost");
   if (slot.link->pushes_pending() && push_failed_.code == errc::none)
     push_failed_ = at_server(server, std::move(why));

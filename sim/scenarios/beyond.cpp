@@ -98,6 +98,7 @@ const scenario coordinator_lost{
   .shape_min = small_cluster,
   .shape_max = large_cluster,
   .faults = {.rates = {{worker_crash, 300, 2}, {pause, 300, 2}}, .liveness = false},
+  .finish_within = 60s,
   .build = build_coordinator_lost};
 
 const scenario workers_lost{
