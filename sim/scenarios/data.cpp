@@ -23,9 +23,9 @@ fault_profile stormy() {
 // --- datasets
 
 /// Elements come in order from the executing worker's own iterator, from its beginning.
-std::int64_t batch_step(worker_context& ctx, const variable_list& variables,
-                        const witness_order& order, dataset_iterator& batches,
-                        per_worker_value<std::int64_t>& seen) {
+std::int64_t sim_batch_step(worker_context& ctx, const variable_list& variables,
+                            const witness_order& order, dataset_iterator& batches,
+                            per_worker_value<std::int64_t>& seen) {
   witness(ctx, variables, order);
   auto before = batches.delivered();
   auto batch = batches.next();
@@ -39,7 +39,7 @@ std::int64_t batch_step(worker_context& ctx, const variable_list& variables,
     broke_rule(ctx, "dataset", "a worker's own value was lost");
   return order.cell;
 }
-TROUPE_FUNCTION(batch_step);
+TROUPE_FUNCTION(sim_batch_step);
 
 struct worker_data {
   per_worker_dataset data;
@@ -58,7 +58,7 @@ void build_datasets(scenario_run& run) {
       auto options = storm_work();
       options.put = [&](witness_program& program, const closure_options& with,
                         const witness_order& order) {
-        return program.coordinator().schedule(with, batch_step, program.witnesses(), order,
+        return program.coordinator().schedule(with, sim_batch_step, program.witnesses(), order,
                                               on.iterator, on.seen);
       };
       options.between = [&](std::int64_t finished) {
@@ -74,8 +74,9 @@ void build_datasets(scenario_run& run) {
 // --- a table with gradients
 
 /// Rows of a table, each of which has one value in all its columns: a gather is atomic by row.
-std::int64_t table_step(worker_context& ctx, const variable_list& variables,
-                        const witness_order& order, const variable& table, const variable& dense) {
+std::int64_t sim_table_step(worker_context& ctx, const variable_list& variables,
+                            const witness_order& order, const variable& table,
+                            const variable& dense) {
   auto rows = table.shape()[0];
   auto ids = tensor::vector<std::int64_t>({order.cell % rows, (order.cell * 7 + 3) % rows});
   auto got = embedding_lookup(table, ids);
@@ -100,7 +101,7 @@ std::int64_t table_step(worker_context& ctx, const variable_list& variables,
   ctx.apply(dense, gradient);
   return order.cell;
 }
-TROUPE_FUNCTION(table_step);
+TROUPE_FUNCTION(sim_table_step);
 
 /// Between the closures that finished and those that were ever begun.
 void expect_sum(witness_program& all, const variable& of, double each, const char* what) {
@@ -126,8 +127,8 @@ void build_tables(scenario_run& run) {
       auto options = storm_work();
       options.put = [&](witness_program& program, const closure_options& with,
                         const witness_order& order) {
-        return program.coordinator().schedule(with, table_step, program.witnesses(), order, table,
-                                              dense);
+        return program.coordinator().schedule(with, sim_table_step, program.witnesses(), order,
+                                              table, dense);
       };
       all.work(options);
       all.check();
@@ -139,24 +140,24 @@ void build_tables(scenario_run& run) {
 
 // --- large arguments and results
 
-tensor large_step(worker_context& ctx, const tensor& x, std::int64_t us) {
+tensor sim_large_step(worker_context& ctx, const tensor& x, std::int64_t us) {
   ctx.compute(std::chrono::microseconds{us});
   auto out = x.clone();
   for (auto& v : out.mutable_as<float>())
     v += 1.0f;
   return out;
 }
-TROUPE_FUNCTION(large_step);
+TROUPE_FUNCTION(sim_large_step);
 
-std::int64_t sum_step(worker_context& ctx, const variable_list& variables,
-                      const witness_order& order, const tensor& x) {
+std::int64_t sim_sum_step(worker_context& ctx, const variable_list& variables,
+                          const witness_order& order, const tensor& x) {
   witness(ctx, variables, order);
   double sum = 0;
   for (auto v : x.as<float>())
     sum += v;
   return static_cast<std::int64_t>(sum);
 }
-TROUPE_FUNCTION(sum_step);
+TROUPE_FUNCTION(sim_sum_step);
 
 constexpr std::int64_t large_floats = 6'000; // past what travels in a message
 
@@ -167,8 +168,8 @@ void build_large_values(scenario_run& run) {
     auto ones = tensor::zeros(dtype::f32, {large_floats});
     for (auto& v : ones.mutable_as<float>())
       v = static_cast<float>(order.cell % 8);
-    auto more = program.coordinator().schedule(with, large_step, ones, order.compute_us / 2);
-    return program.coordinator().schedule(with, sum_step, program.witnesses(), order, more);
+    auto more = program.coordinator().schedule(with, sim_large_step, ones, order.compute_us / 2);
+    return program.coordinator().schedule(with, sim_sum_step, program.witnesses(), order, more);
   };
   options.result_of = [](std::int64_t cell) { return large_floats * (cell % 8 + 1); };
   build_witness(run, options);
@@ -178,8 +179,8 @@ void build_large_values(scenario_run& run) {
 
 constexpr std::int64_t made_names = 12;
 
-std::int64_t creating_step(worker_context& ctx, const variable_list& variables,
-                           const witness_order& order) {
+std::int64_t sim_creating_step(worker_context& ctx, const variable_list& variables,
+                               const witness_order& order) {
   auto made = ctx.get_or_create({.name = "made_" + std::to_string(order.cell % made_names),
                                  .shape = {6, 2},
                                  .type = dtype::i64});
@@ -190,21 +191,21 @@ std::int64_t creating_step(worker_context& ctx, const variable_list& variables,
   made.assign_add(ones);
   return order.cell;
 }
-TROUPE_FUNCTION(creating_step);
+TROUPE_FUNCTION(sim_creating_step);
 
-tensor reading_step(worker_context& ctx, std::int64_t i) {
+tensor sim_reading_step(worker_context& ctx, std::int64_t i) {
   return ctx
     .get_or_create({.name = "made_" + std::to_string(i), .shape = {6, 2}, .type = dtype::i64})
     .read();
 }
-TROUPE_FUNCTION(reading_step);
+TROUPE_FUNCTION(sim_reading_step);
 
 /// Each element of each variable counts its closures.
 void check_made(witness_program& all) {
   for (std::int64_t i = 0; i < made_names; ++i) {
     tensor value;
     for (int tries = 0; tries < 20 && !value.defined(); ++tries) {
-      auto asked = all.coordinator().schedule({.retries = 1'000}, reading_step, i);
+      auto asked = all.coordinator().schedule({.retries = 1'000}, sim_reading_step, i);
       if (all.join())
         value = asked.fetch();
     }
@@ -226,7 +227,7 @@ void build_creations(scenario_run& run) {
       auto options = storm_work();
       options.put = [](witness_program& program, const closure_options& with,
                        const witness_order& order) {
-        return program.coordinator().schedule(with, creating_step, program.witnesses(), order);
+        return program.coordinator().schedule(with, sim_creating_step, program.witnesses(), order);
       };
       all.work(options);
       all.check();

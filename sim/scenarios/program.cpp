@@ -6,12 +6,12 @@ namespace troupe::sim {
 
 namespace {
 
-std::int64_t witness_step(worker_context& ctx, const variable_list& variables,
-                          const witness_order& order) {
+std::int64_t sim_witness_step(worker_context& ctx, const variable_list& variables,
+                              const witness_order& order) {
   witness(ctx, variables, order);
   return order.cell;
 }
-TROUPE_FUNCTION(witness_step);
+TROUPE_FUNCTION(sim_witness_step);
 
 witness_layout layout_of(scenario_run& run, std::int64_t width_max) {
   auto draws = run.draws("layout");
@@ -108,7 +108,7 @@ void witness_program::batch(std::int64_t n, const work_options& options) {
       auto with = options_for(options, cell);
       open_.push_back({cell, options.put
                                ? options.put(*this, with, order)
-                               : coordinator_.schedule(with, witness_step, witness_, order)});
+                               : coordinator_.schedule(with, sim_witness_step, witness_, order)});
     } catch (const error& why) { // of an earlier closure
       board_.refused(cell);
       note(why);

@@ -17,12 +17,12 @@ work_options failing_work() {
 // --- inputs
 
 /// One more than what it takes, which another closure gave.
-std::int64_t link_step(worker_context& ctx, const variable_list& variables,
-                       const witness_order& order, std::int64_t before) {
+std::int64_t sim_link_step(worker_context& ctx, const variable_list& variables,
+                           const witness_order& order, std::int64_t before) {
   witness(ctx, variables, order);
   return before + 1;
 }
-TROUPE_FUNCTION(link_step);
+TROUPE_FUNCTION(sim_link_step);
 
 /// The last closures' results, and what they must be.
 struct chains {
@@ -43,11 +43,11 @@ work_options chain_work(scenario_run& run) {
     std::int64_t before = order.cell;
     remote_value<std::int64_t> made;
     if (all->ends.empty() || draws.below(4) == 0) {
-      made = c.schedule(with, link_step, program.witnesses(), order, before);
+      made = c.schedule(with, sim_link_step, program.witnesses(), order, before);
     } else {
       auto i = draws.below(all->ends.size());
       before = all->values[i];
-      made = c.schedule(with, link_step, program.witnesses(), order, all->ends[i]);
+      made = c.schedule(with, sim_link_step, program.witnesses(), order, all->ends[i]);
     }
     if (all->ends.size() == 16) {
       all->ends.erase(all->ends.begin());

@@ -61,6 +61,22 @@ void print_plan(const run_spec& spec) {
   std::fputs(to_json(file).c_str(), stdout);
 }
 
+/// Marks between the lines of the trace, which has events only.
+class mark_printer final : public observer {
+public:
+  void on_event(const observed&) override {}
+  void on_mark(const node_name& node, std::string_view mark) override {
+    std::printf("%14s %s mark %.*s\n", "", to_string(node).c_str(), static_cast<int>(mark.size()),
+                mark.data());
+  }
+};
+
+run_result run_traced(const run_spec& spec, bool trace) {
+  mark_printer marks;
+  return run_scenario(spec,
+                      {.trace_to = trace ? stdout : nullptr, .also = trace ? &marks : nullptr});
+}
+
 void print_end(const run_result& out) {
   if (!out.ok())
     std::printf("%s\n", out.text().c_str());
@@ -73,7 +89,7 @@ int do_run(const run_command& what) {
     std::printf("%s\n", replay_command(what.scenario, what.seed).c_str());
   if (what.faults)
     print_plan(spec);
-  auto out = run_scenario(spec, {.trace_to = what.trace ? stdout : nullptr});
+  auto out = run_traced(spec, what.trace);
   print_end(out);
   return out.ok() ? 0 : 1;
 }
@@ -141,7 +157,7 @@ int replay_one(const std::string& path, bool quiet) {
     std::printf("the planted bug %s is not in this build\n", file->bug.c_str());
 #endif
   std::fflush(stdout);
-  auto out = run_scenario(recorded(*file), {.trace_to = quiet ? nullptr : stdout});
+  auto out = run_traced(recorded(*file), !quiet);
   print_end(out);
   compare(*file, out);
   return out.ok() ? 0 : 1;
