@@ -111,11 +111,12 @@ void network::dispatch(packet& p) {
     dispatch_control(to, p);
 }
 
-/// Back to where it came from, unless the machine is off.
+/// Back to where it came from. A machine that is off answers once it is on again; if that takes too
+/// long the sender's system gives up.
 void network::answer(const packet& p, packet::kind_t kind) {
   auto& m = *world_.machines[p.to_life.machine];
   if (m.off)
-    return;
+    return wait_for_machine(m, p, kind);
   packet out;
   out.kind = kind;
   out.from = m.now ? m.now->id() : life_id{.machine = m.index};
@@ -123,6 +124,28 @@ void network::answer(const packet& p, packet::kind_t kind) {
   out.epoch = p.epoch;
   out.token = is_data(kind) ? 1 - p.token : p.token;
   send(std::move(out));
+}
+
+void network::wait_for_machine(machine& m, const packet& p, packet::kind_t kind) {
+  if (kind != packet::finished && kind != packet::data_reset)
+    return; // dials have their own deadlines
+  unanswered u{p, kind};
+  u.question.bytes.clear();
+  auto same = [epoch = p.epoch, from = p.from, kind](const unanswered& x) {
+    return x.kind == kind && x.question.epoch == epoch && x.question.from == from;
+  };
+  if (std::any_of(m.unanswered.begin(), m.unanswered.end(), same))
+    return;
+  m.unanswered.push_back(u);
+  world_.later(world_.options.give_up_after, [this, &m, u, same] {
+    if (std::erase_if(m.unanswered, same) > 0)
+      give_up(u.question);
+  });
+}
+
+void network::machine_on(machine& m) {
+  for (const auto& u : std::exchange(m.unanswered, {}))
+    answer(u.question, u.kind);
 }
 
 // --- the control plane
@@ -174,12 +197,10 @@ void network::dispatch_control(life* to, packet& p) {
       return;
     default: break;
   }
-  if (connections_[p.epoch].dropped)
-    return;
-  if (to && to->routes[p.from.machine] == p.epoch)
-    to->actors().deliver(p);
-  else
+  if (!to || to->routes[p.from.machine] != p.epoch)
     answer(p, packet::finished);
+  else if (!connections_[p.epoch].dropped)
+    to->actors().deliver(p);
 }
 
 void network::on_dial(life* to, packet& p) {
@@ -322,19 +343,24 @@ void network::delay(std::uint32_t from, std::uint32_t to, duration extra, durati
 
 /// The senders' systems have tried for too long: their connections end.
 void network::give_up(std::uint32_t from, std::uint32_t to) {
-  for (auto index : std::exchange(at(from, to).held, {})) {
-    auto p = packets_.take(index);
-    if (is_data(p.kind)) {
-      auto& c = *channels_[p.epoch];
-      c.dropped = true;
-      c.ends[1 - p.token].peer_gone = true;
-      c.ends[1 - p.token].who.tell();
-    } else if (auto* sender = up_at(from);
-               sender && sender->id() == p.from && p.epoch != 0 && sender->routes[to] == p.epoch) {
-      connections_[p.epoch].dropped = true;
-      lose(*sender, to);
-    }
+  for (auto index : std::exchange(at(from, to).held, {}))
+    give_up(packets_.take(index));
+}
+
+void network::give_up(const packet& p) {
+  if (is_data(p.kind)) {
+    auto& c = *channels_[p.epoch];
+    c.dropped = true;
+    c.ends[1 - p.token].peer_gone = true;
+    c.ends[1 - p.token].who.tell();
+    return;
   }
+  auto* sender = up_at(p.from.machine);
+  if (p.epoch == 0 || !sender || sender->id() != p.from
+      || sender->routes[p.to_life.machine] != p.epoch)
+    return;
+  connections_[p.epoch].dropped = true;
+  lose(*sender, p.to_life.machine);
 }
 
 } // namespace troupe::sim

@@ -63,6 +63,7 @@ void world::core::start(machine& m) {
   m.now = std::make_unique<life>(*this, m, life_id{.machine = m.index, .number = ++lives},
                                  options_for(m));
   m.now->routes.resize(machines.size());
+  net.machine_on(m);
   world_event("sim.start", m.name, {{"start", m.starts}});
   m.now->start_main();
 }

@@ -8,6 +8,7 @@
 
 #include <troupe/core/time.hpp>
 #include <troupe/sim/detail/life.hpp>
+#include <troupe/sim/detail/network.hpp>
 #include <troupe/sim/process.hpp>
 #include <troupe/sim/storage.hpp>
 
@@ -73,8 +74,9 @@ struct machine {
   bool paused = false;
   bool off = false;                  ///< crashed silently: answers nothing
   std::vector<std::uint32_t> held{}; ///< packets that came while it was paused
-  time_point busy_until{};           ///< its actors and lanes share one processor
-  bool starts_first = true;          ///< when the run begins
+  std::vector<troupe::sim::unanswered> unanswered{};
+  time_point busy_until{};  ///< its actors and lanes share one processor
+  bool starts_first = true; ///< when the run begins
 };
 
 } // namespace troupe::sim

@@ -16,6 +16,13 @@
 namespace troupe::sim {
 
 class life;
+struct machine;
+
+/// A packet that reached a machine which is off, and what will answer it.
+struct unanswered {
+  packet question{};
+  packet::kind_t kind = packet::finished;
+};
 
 /// One direction between two machines.
 struct link {
@@ -47,6 +54,8 @@ public:
   bool heal(std::uint32_t from, std::uint32_t to);
   bool reset(std::uint32_t a, std::uint32_t b);
   void release_held(std::uint32_t machine);
+  /// After it was off: answers what came meanwhile.
+  void machine_on(machine& m);
   bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).blocked > 0; }
 
   // -- the world's loop --
@@ -85,6 +94,8 @@ private:
   time_point& last_of(const packet& p, link& l);
   void unblock(std::uint32_t from, std::uint32_t to);
   void give_up(std::uint32_t from, std::uint32_t to);
+  void give_up(const packet& p);
+  void wait_for_machine(machine& m, const packet& p, packet::kind_t kind);
   void dispatch(packet& p);
   void dispatch_control(life* to, packet& p);
   void dispatch_data(life* to, packet& p);

@@ -127,6 +127,38 @@ report run_storm(world& w) {
 const scenario_registration storm{"worker_storm", "400 witnessed closures, worker faults",
                                   run_storm};
 
+/// Faults that nothing promises to survive: the program may end with a clear error, within bounded
+/// time.
+report run_any_storm(world& w) {
+  w.coordinator([&w](process& p) { witness_program(w, p, 150); });
+  w.workers(3);
+  w.servers(2);
+  w.settings().start_timeout = 20s;
+  w.settings().coordinator_lost_ms_max = 10'000;
+  w.settings().no_worker_ms_max = 20'000;
+  draw_stream draws{w.seed(), "any_storm"};
+  const node_name all[] = {chief, worker{0}, worker{1}, worker{2}, server{0}, server{1}};
+  for (int i = 0; i < 10; ++i) {
+    auto at = std::chrono::microseconds{draws.below(600'000)};
+    auto lasts = std::chrono::milliseconds{20 + draws.below(4000)};
+    auto a = all[draws.below(6)], b = all[draws.below(6)];
+    switch (draws.below(6)) {
+      case 0:
+      case 1:
+        w.at(at).crash(a, static_cast<std::int64_t>(draws.below(8)));
+        w.at(at + lasts).restart(a);
+        break;
+      case 2: w.at(at).partition(a, b, lasts); break;
+      case 3: w.at(at).pause(a, lasts); break;
+      case 4: w.at(at).reset(a, b); break;
+      default: w.at(at).isolate(a, lasts);
+    }
+  }
+  return w.run();
+}
+const scenario_registration any_storm{
+  "any_storm", "150 witnessed closures, faults that nothing promises to survive", run_any_storm};
+
 report run_idle(world& w) {
   w.coordinator([&w](process& p) { witness_program(w, p, 10, 10min); });
   w.workers(3);
