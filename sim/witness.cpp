@@ -92,6 +92,10 @@ std::vector<std::string> witness_board::compare(const tensor& counts, const tens
       wrong(cell, "finished and lost, " + text + " over the shards");
     if (is == fate::whole && n.lowest != n.highest)
       wrong(cell, "a part of a closure is in a checkpoint, " + text + " over the shards");
+    if (is == fate::whole
+        && ((n.highest >= 1) != (t.highest >= 1)
+            || t.lowest < std::min<std::int64_t>(t.highest, 1)))
+      wrong(cell, "some operations of a closure are in a checkpoint and others are not");
     if (is == fate::finished && t.lowest < 1)
       wrong(cell, "finished, and no attempt's number on some shard");
     if (is == fate::unused && (n.highest != 0 || t.highest != 0))

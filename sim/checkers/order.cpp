@@ -25,6 +25,11 @@ public:
       case event_key("queue.join_ended"): return joined(e);
       case event_key("worker.closure_ended"): return attempt_ended(e);
       case event_key("server.applied"): return applied(e);
+      case event_key("coordinator.server_lost"):
+        void_.insert(server{static_cast<std::uint32_t>(e.integer("server"))});
+        return;
+      case event_key("server.cleared"):
+      case event_key("sim.start"): void_.erase(e.node); return;
       case event_key("sim.crash"):
       case event_key("sim.left"):
       case event_key("sim.exit"):
@@ -150,7 +155,7 @@ private:
 
   void applied(const observed& e) {
     auto id = closure_of(e);
-    if (is_program_call(id) || id.seq == 0)
+    if (is_program_call(id) || id.seq == 0 || void_.contains(e.node))
       return;
     auto* c = find(e, "applied");
     if (!c)
@@ -178,6 +183,7 @@ private:
   std::map<closure_id, closure_model> closures_{};
   std::set<closure_id> open_{};
   std::multiset<std::int64_t> joins_{}; ///< in progress
+  std::set<node_name> void_{};          ///< servers that are lost and don't know it yet
   std::set<std::int64_t> stopped_{};    ///< terms that ended without confirming
 };
 

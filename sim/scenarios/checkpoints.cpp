@@ -52,8 +52,8 @@ public:
     all_.run().phase(all_.self(), "restore");
     for (int tries = 0; tries < 8; ++tries)
       try {
-        auto refused = all_.coordinator().restore(directory);
-        take_over(!refused.empty());
+        all_.coordinator().restore(directory);
+        take_over();
         return true;
       } catch (const error& why) {
         if (why.code() == errc::not_found)
@@ -88,14 +88,14 @@ private:
   }
 
   /// The board becomes that of the save which was restored; the variables must be as it says.
-  void take_over(bool refused) {
+  void take_over() {
     auto stamp = all_.read(stamp_).as<std::int64_t>()[0];
     auto text = "restored save " + std::to_string(stamp) + " of "
                 + std::to_string(log_.boards.size()) + ", the last that returned was "
                 + std::to_string(log_.returned);
     bool known = stamp >= 1 && stamp <= static_cast<std::int64_t>(log_.boards.size());
     all_.run().expect(known, "INV-C2", text);
-    all_.run().expect(stamp >= log_.returned || refused || disk_fails(action_kind::bit_flip)
+    all_.run().expect(stamp >= log_.returned || disk_fails(action_kind::bit_flip)
                         || disk_fails(action_kind::io_error),
                       "INV-C1", text);
     if (!known)

@@ -98,6 +98,15 @@ TEST_CASE("INV-X2 checker: a coordinator that stops confirms nothing") {
   CHECK(s.ended(1, 1, cancelled).applied(1, 1, 0, 0, 1).is_good());
 }
 
+TEST_CASE("INV-X2 checker: what a lost server still does is void until it has dropped all") {
+  story s{make_order_checker};
+  s.accepted(1).dispatched(1, 1).tell(chief, "coordinator.server_lost", {{"server", 0}});
+  s.ended(1, 1, failed, errc::unavailable).applied(1, 1, 0, 0, 1);
+  CHECK(s.is_good());
+  s.tell(server{0}, "server.cleared");
+  CHECK(s.applied(1, 1, 0, 0, 1).rules() == "INV-X2");
+}
+
 TEST_CASE("INV-X2 checker: an effect of an attempt that was not dispatched") {
   story s{make_order_checker};
   CHECK(s.accepted(1).dispatched(1, 1).applied(1, 2, 0, 0, 1).rules() == "INV-X2");
