@@ -225,11 +225,27 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
   return {};
 }
 
+namespace {
+
+/// What a step met was not its own mistake: name the loss.
+failure came_back_empty(failure why) {
+  auto named = make_failure(errc::unavailable, to_string(why.where.task)
+                                                 + " was lost with its variables, and came back "
+                                                   "without them: "
+                                                 + why.text);
+  named.where = std::move(why.where);
+  return named;
+}
+
+} // namespace
+
 void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, failure why,
                                      bool acknowledged, std::vector<closure_end>& ends) {
   task_id worker{.job = job_kind::worker, .index = index};
   bool server_lost =
     why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
+  if (server_lost && why.code == errc::unknown_variable) // of the life that is there now
+    why = came_back_empty(std::move(why));
   trace(env_, "coordinator.attempt_failed",
         {{"closure", flew.what->id.seq},
          {"worker", index},
@@ -248,6 +264,15 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
+      if (why.code != errc::cancelled) { // the cancel kept it from another try: that is its end
+        mark(env_, "coordinator.retry_cancelled");
+        auto text =
+          "closure " + std::to_string(flew.what->id.seq) + " was cancelled: " + to_string(why);
+        auto where = std::move(why.where);
+        why = make_failure(errc::cancelled, std::move(text));
+        why.where = std::move(where);
+      }
+      [[fallthrough]];
     case verdict::fatal: {
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
       if (acknowledged || planted(planted_bug::cancel_unconfirmed))

@@ -5,6 +5,8 @@ namespace troupe::sim {
 namespace {
 
 constexpr list_line invariants[] = {
+  {"INV-A1",
+   "members of a group get the same bits, made of what all gave, or an error that names the lost"},
   {"INV-B1", "queues and credits stay under their declared limits"},
   {"INV-B2", "at the end no closure, join, actor or request is left open"},
   {"INV-C1", "a restore gives what the last save that returned had kept, or says why not"},
@@ -53,6 +55,8 @@ constexpr list_line marks[] = {
   {"coordinator.poison_isolated", "a closure took its last allowed worker"},
   {"coordinator.recalled", "closures were asked back from a worker"},
   {"coordinator.result_missing", "an end came without its result's blob"},
+  {"coordinator.retry_cancelled",
+   "an attempt met a fault of the way while its batch was being cancelled"},
   {"coordinator.stale_end_refused", "an end of an attempt that is not in flight there"},
   {"coordinator.stale_sender_refused", "a report of a worker that is lost"},
   {"coordinator.superseded", "a server refused to grant the term"},

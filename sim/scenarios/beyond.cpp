@@ -27,12 +27,10 @@ void build_until_error(scenario_run& run, std::vector<errc> allowed) {
   });
 }
 
-void build_server_lost(scenario_run& run) {
-  build_until_error(run, {errc::unavailable, errc::unknown_variable});
-}
+void build_server_lost(scenario_run& run) { build_until_error(run, {errc::unavailable}); }
 
 void build_server_silent(scenario_run& run) {
-  build_until_error(run, {errc::unavailable, errc::unknown_variable, errc::deadline});
+  build_until_error(run, {errc::unavailable, errc::deadline});
 }
 
 duration crash_time(scenario_run& run) {
