@@ -18,6 +18,8 @@ std::span<const scenario* const> all_scenarios() {
                                   &datasets,
                                   &everything,
                                   &failing_steps,
+                                  &groups,
+                                  &groups_calm,
                                   &hostile_steps,
                                   &inputs_and_priorities,
                                   &large_values,
