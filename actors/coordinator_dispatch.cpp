@@ -225,20 +225,6 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
   return {};
 }
 
-namespace {
-
-/// What a step met was not its own mistake: name the loss.
-failure came_back_empty(failure why) {
-  auto named = make_failure(errc::unavailable, to_string(why.where.task)
-                                                 + " was lost with its variables, and came back "
-                                                   "without them: "
-                                                 + why.text);
-  named.where = std::move(why.where);
-  return named;
-}
-
-} // namespace
-
 void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, failure why,
                                      bool acknowledged, std::vector<closure_end>& ends) {
   task_id worker{.job = job_kind::worker, .index = index};

@@ -1,5 +1,7 @@
 #include <troupe/actors/failure_classifier.hpp>
 
+#include <utility>
+
 #include <troupe/core/planted.hpp>
 
 namespace troupe {
@@ -44,6 +46,15 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
   if (from == worker && lost)
     return batch_cancelled ? verdict::cancelled : verdict::worker_lost;
   return batch_cancelled && why.code == errc::fenced ? verdict::cancelled : verdict::fatal;
+}
+
+failure came_back_empty(failure why) {
+  auto named = make_failure(errc::unavailable, to_string(why.where.task)
+                                                 + " was lost with its variables, and came back "
+                                                   "without them: "
+                                                 + why.text);
+  named.where = std::move(why.where);
+  return named;
 }
 
 } // namespace troupe
