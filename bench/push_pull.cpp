@@ -224,7 +224,7 @@ private:
 
 tr::runtime_options options_for(const std::string& way) {
   tr::runtime_options out{.workers = clients, .servers = 1};
-  (void)way;
+  out.shared_memory = way != "tcp";
   return out;
 }
 
@@ -347,8 +347,10 @@ int main(int argc, char** argv) try {
   bench::report out{"push_pull", argc, argv};
   const int page = meeting::make();
   process_run over_tcp{"tcp", page};
+  process_run over_memory{"shm", page};
   cluster_run embedded{options_for("inproc")};
-  measure(out, {"tcp", "inproc"}, {{"tcp", &*over_tcp}, {"inproc", &embedded}});
+  measure(out, {"tcp", "shm", "inproc"},
+          {{"tcp", &*over_tcp}, {"shm", &*over_memory}, {"inproc", &embedded}});
   return out.finish();
 } catch (const std::exception& e) {
   std::fprintf(stderr, "push_pull: %s\n", e.what());
