@@ -8,7 +8,7 @@
 
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
-#include <troupe/transport/asio_transport.hpp>
+#include <troupe/transport/host_transport.hpp>
 
 namespace troupe {
 
@@ -36,7 +36,8 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
     check_address(options_.data_listen_address, "data_listen_address");
   }
   ports_ = make_production_ports();
-  transport_ = make_asio_transport(ports_->clock());
+  transport_ = make_host_transport(
+    ports_->clock(), {.shared_memory = options_.shared_memory, .trace = options_.trace});
   own_env_ = std::make_unique<environment>(
     environment{ports_->clock(), ports_->random(), ports_->storage(), ports_->lanes(),
                 ports_->waits(), *transport_, options_.trace});

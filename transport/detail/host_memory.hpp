@@ -19,10 +19,16 @@ public:
   host_memory(host_memory&& other) noexcept;
   host_memory& operator=(host_memory&& other) noexcept;
 
-  /// Zeroed, every page there, and never to shrink.
-  static result<host_memory> create(std::size_t bytes);
+  /// When pages are there: at once, or each at its first use.
+  enum class pages : std::uint8_t { at_once, as_used };
+
+  /// Zeroed, and never to shrink.
+  static result<host_memory> create(std::size_t bytes, pages when = pages::at_once);
   /// Maps what process `pid` has open as `fd`, if it has that size.
   static result<host_memory> open(std::int64_t pid, std::int64_t fd, std::size_t bytes);
+  /// Maps memory that came as a descriptor, if it has that size and can't shrink; owns `fd` in any
+  /// case. Pages are there as used.
+  static result<host_memory> adopt(int fd, std::size_t bytes);
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -31,7 +37,8 @@ public:
   void close_door();
 
 private:
-  result<void> map(std::size_t bytes);
+  result<void> map(std::size_t bytes, pages when);
+  bool is_sealed(std::size_t bytes) const;
 
   int fd_ = -1;
   std::byte* data_ = nullptr;

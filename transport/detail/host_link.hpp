@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <troupe/core/data_port.hpp>
+#include <troupe/core/result.hpp>
+#include <troupe/transport/detail/byte_ring.hpp>
+#include <troupe/transport/detail/host_door.hpp>
+#include <troupe/transport/detail/host_memory.hpp>
+#include <troupe/transport/detail/pollable.hpp>
+
+/// A channel between processes of one host: bytes through two rings in memory that both map, a
+/// local socket for hello, wake-ups and the news that the peer is gone.
+namespace troupe::detail {
+
+/// Memory of a link: one page of indices, then the dialer's ring, then the acceptor's.
+class link_memory {
+public:
+  static constexpr std::size_t ring_bytes_min = 4096;
+  static constexpr std::size_t ring_bytes_max = std::size_t{64} << 20;
+  /// @pre a power of two within the bounds.
+  static result<link_memory> create(std::size_t ring_bytes);
+  /// Memory that a peer offers. Nothing it says is believed: `unavailable` for sizes out of bounds,
+  /// for anything but memory of that size, and for memory that could shrink.
+  static result<link_memory> adopt(owned_fd memory, std::uint64_t ring_bytes);
+
+  /// The ring that the dialer writes, or the acceptor.
+  ring_place ring_of(bool dialer) const;
+  int fd() const { return static_cast<int>(memory_.fd()); }
+  /// Once the peer has it.
+  void close_door() { memory_.close_door(); }
+
+private:
+  host_memory memory_{};
+  std::size_t ring_bytes_ = 0;
+};
+
+/// One end. One lane. Who enters offers memory and may write at once; who accepts takes it or
+/// declines, and then all bytes go through the socket, those first that had been written already.
+///
+///     socket := offer answer? (wake* | byte*)      after yes | after no
+///     answer := yes | no
+class host_link final : public descriptor {
+public:
+  /// The dialer's end, whose offer is sent.
+  host_link(owned_fd socket, link_memory memory, std::string peer);
+  /// The acceptor's. `takes_memory`: whether an offer may be accepted.
+  host_link(owned_fd socket, bool takes_memory, std::string peer);
+  ~host_link() override { close(); }
+
+  /// As `channel`. `bad_frame`: the peer's indices can't be.
+  result<std::size_t> send(std::span<const const_bytes> parts);
+  result<std::size_t> receive(std::span<const mutable_bytes> parts);
+  void close();
+  const std::string& peer() const { return peer_; }
+  /// Whether bytes go through memory; true from the start for a dialer, until it hears otherwise.
+  bool shares_memory() const { return stage_ == stage::shared; }
+
+  short events(bool want_send) const override;
+  bool is_ready(bool want_send) override;
+  bool ready_or_told(bool want_send) override;
+
+private:
+  enum class stage : std::uint8_t { greeting, shared, plain };
+
+  void greet();
+  void share(link_memory memory, bool dialer);
+  void answer(std::byte with);
+  void wake_peer();
+  void listen();
+  bool flush_rest();
+  result<std::size_t> send_shared(std::span<const const_bytes> parts);
+  result<std::size_t> send_plain(std::span<const const_bytes> parts);
+  result<std::size_t> receive_shared(std::span<const mutable_bytes> parts);
+  result<std::size_t> receive_plain(std::span<const mutable_bytes> parts);
+  failure lost() const;
+  failure nonsense();
+
+  owned_fd socket_;
+  link_memory memory_{};
+  ring_writer out_{};
+  ring_reader in_{};
+  stage stage_ = stage::greeting;
+  bool takes_memory_ = false;
+  bool answered_ = false; // a dialer: whether the offer was
+  bool has_rest_ =
+    false; // a dialer whose offer was declined: what had been written stays to be sent
+  bool gone_ = false;
+  bool broken_ = false;
+  bool closed_ = false;
+  std::string peer_;
+};
+
+} // namespace troupe::detail
