@@ -92,10 +92,17 @@ void coordinator_state::worker_joined(const member_joined& msg) {
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
   admit(handle, msg.who.inc);
+  // Servers forget terms when they are lost; a worker that obeys a higher one would hear nothing.
+  if (msg.term >= term_ && !queue())
+    raise_term(msg.term);
   trace(env_, "coordinator.worker_joined",
         {{"worker", index}, {"incarnation", msg.who.inc.counter}});
   if (queue())
     queue()->set_live_workers(core_.live());
+  if (msg.term > term_) {
+    mark(env_, "coordinator.worker_of_later_term");
+    give_up_worker(index, "it obeys a later coordinator");
+  }
   check_started();
   dispatch();
 }
@@ -128,20 +135,25 @@ void coordinator_state::grant(std::uint32_t index) {
     });
 }
 
+/// @pre nothing is dispatched yet.
+void coordinator_state::raise_term(term_no above) {
+  mark(env_, "coordinator.term_raised");
+  term_ = next(above);
+  for (auto& [i, s] : servers_) {
+    s.ready = false;
+    grant(i);
+  }
+  for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
+    admit(link.handle, core_.workers().at(i).inc);
+}
+
 void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer) {
   auto at = servers_.find(index);
   if (at == servers_.end() || at->second.who.inc != inc)
     return;
   if (answer.why.code == errc::superseded
       && !queue()) { // nothing is dispatched yet: take a higher term, from all again
-    mark(env_, "coordinator.term_raised");
-    term_ = next(answer.highest);
-    for (auto& [i, s] : servers_) {
-      s.ready = false;
-      grant(i);
-    }
-    for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
-      admit(link.handle, core_.workers().at(i).inc);
+    raise_term(answer.highest);
     return;
   }
   if (answer.why.code != errc::none) {

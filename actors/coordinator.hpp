@@ -165,6 +165,7 @@ private:
   void admit(const worker_actor& worker, const incarnation& inc);
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);
+  void raise_term(term_no above);
   void on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer);
   void check_started();
   void worker_lost(std::uint32_t index, const member_lost& msg);

@@ -80,8 +80,9 @@ struct hello {
   std::string control_address{}; ///< where its actor is published; empty within one process
   std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty
                            ///< without one
+  term_no term{};          ///< the highest that the sender has obeyed
   TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address,
-                control_address, token_mac)
+                control_address, token_mac, term)
 };
 
 /// What `token_mac` covers.
@@ -154,7 +155,8 @@ struct member_joined {
   member who{};
   view current{};
   caf::strong_actor_ptr handle{};
-  TROUPE_FIELDS(member_joined, who, current, handle)
+  term_no term{}; ///< the highest that it had obeyed when it asked
+  TROUPE_FIELDS(member_joined, who, current, handle, term)
 };
 
 struct member_lost {
