@@ -238,7 +238,11 @@ void membership_state::welcome(const membership_action::welcome& what) {
        .inc = what.inc,
        .handle = at->second.handle,
        .announced = p.announced && p.inc == what.inc};
-  at->second.promise.deliver(hello_answer{.why = {}, .inc = what.inc, .current = core_.current()});
+  at->second.promise.deliver(hello_answer{
+    .why = {},
+    .inc = what.inc,
+    .current = core_.current(),
+    .link_address = what.task.job == job_kind::worker ? options_.link_address : std::string{}});
   waiting_.erase(at);
 }
 
