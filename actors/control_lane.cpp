@@ -203,8 +203,11 @@ bool control_lane::serve(session& s) {
   auto sent = s.link->flush();
   if (s.ending) { // to close over what was not read would take what is on its way along
     auto event = s.link->receive();
-    s.ended = !sent || !event || now >= s.until;
-    return !s.ended && *event != frame_event::idle;
+    const bool whole = event && *event == frame_event::complete;
+    const bool goodbye =
+      whole && s.link->frame().header().kind == static_cast<std::uint8_t>(link_kind::goodbye);
+    s.ended = !sent || !event || goodbye || now >= s.until; // both may say it at once
+    return !s.ended && whole;
   }
   if (!sent && sent.error().code != errc::connection_lost) {
     down(s, sent.error(), false);

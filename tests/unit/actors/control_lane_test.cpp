@@ -182,6 +182,19 @@ TEST_CASE("control lane: a lane that stops says goodbye on all its links") {
   CHECK(second.saw.sees("clean end of worker:2.1"));
 }
 
+TEST_CASE("control lane: ends that say goodbye at once don't wait for each other") {
+  control_lane_options here = at_home(), there = abroad();
+  here.ending_max = there.ending_max = std::chrono::hours{1};
+  pair p{{}, here, there};
+  REQUIRE(p.meet());
+  p.other.lane.end(worker(1), {});
+  p.chief.lane.end(worker(1), {});
+  CHECK(p.chief.saw.sees("clean end of worker:1.1"));
+  CHECK(p.other.saw.sees("clean end of worker:1.1"));
+  p.chief.stop(); // returns: neither keeps the link
+  p.other.stop();
+}
+
 TEST_CASE("control lane: a connection that breaks is a loss on both ends") {
   pair p{{.cut_after_bytes = 2'000}};
   REQUIRE(p.meet());
