@@ -1,5 +1,6 @@
 #include <troupe/actors/coordinator.hpp>
 
+#include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
 
 #include <algorithm>
@@ -43,6 +44,8 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](member_joined& msg) { on_joined(msg); },
     [this](member_lost& msg) { on_lost(msg); },
     [this](lanes_seen& msg) { on_lanes(msg); },
+    [this](worker_linked& msg) { on_linked(msg); },
+    [this](link_ended& msg) { on_link_ended(msg); },
     [this](worker_report& msg) { on_report(msg); },
     [this](request_variable& msg) { return on_create(msg); },
     [this](closures_settled& msg) { on_settled(msg); },
@@ -75,10 +78,50 @@ void coordinator_state::on_joined(member_joined& msg) {
     return;
   if (options_.on_member)
     options_.on_member(msg.who.task, msg.who.inc.counter, true);
-  if (msg.who.task.job == job_kind::worker)
+  if (msg.who.task.job == job_kind::worker && options_.end_link) {
+    auto index = msg.who.task.index;
+    joining_[index] = std::move(msg);
+    meet(index);
+  } else if (msg.who.task.job == job_kind::worker)
     worker_joined(msg);
   else if (msg.who.task.job == job_kind::ps)
     server_joined(msg);
+}
+
+void coordinator_state::on_linked(worker_linked& msg) {
+  if (!msg.here.value)
+    return mark(env_, "coordinator.stranger_refused");
+  auto index = msg.task.index;
+  linked_[index] = std::move(msg);
+  meet(index);
+}
+
+/// A worker of another process is there once it is a member and its link is up: what it is told
+/// then travels on that link alone.
+void coordinator_state::meet(std::uint32_t index) {
+  auto who = joining_.find(index);
+  auto link = linked_.find(index);
+  if (ending_ || who == joining_.end() || link == linked_.end()
+      || who->second.who.inc != link->second.inc)
+    return;
+  auto msg = std::move(who->second);
+  msg.handle = std::move(link->second.handle);
+  joining_.erase(who);
+  linked_.erase(link);
+  worker_joined(msg);
+}
+
+void coordinator_state::on_link_ended(const link_ended& msg) {
+  if (!msg.here.value)
+    return mark(env_, "coordinator.stranger_refused");
+  auto index = msg.task.index;
+  if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
+    linked_.erase(at);
+  if (msg.clean || ending_ || !core_.is_up(index, msg.inc))
+    return;
+  mark(env_, "coordinator.link_lost");
+  tell(self_, membership_,
+       fence_member{.task = msg.task, .inc = msg.inc, .reason = "its link ended: " + msg.reason});
 }
 
 void coordinator_state::worker_joined(const member_joined& msg) {
@@ -190,7 +233,16 @@ void coordinator_state::check_started() {
   shared_->queue = std::make_unique<closure_queue>(
     env_, shared_->board, term_, limits,
     closure_queue_hooks{
-      .on_work = [poke] { poke(work_waiting{}); },
+      .on_work =
+        [poke, weak, shared = shared_.get()] {
+          // alone it is sent by the thread that brings it; many are sent together
+          auto strong =
+            shared->queue->levels().in_flight == 0 ? weak.lock() : caf::strong_actor_ptr{};
+          if (strong)
+            tell_here(caf::actor_cast<coordinator_actor>(strong), work_waiting{});
+          else
+            poke(work_waiting{});
+        },
       .on_cancel =
         [poke](std::uint64_t generation) { poke(cancel_requested{.generation = generation}); },
       .name_of =
@@ -211,6 +263,9 @@ void coordinator_state::on_lost(member_lost& msg) {
   if (options_.on_member)
     options_.on_member(msg.who.task, msg.who.inc.counter, false);
   if (msg.who.task.job == job_kind::worker) {
+    if (auto at = joining_.find(msg.who.task.index);
+        at != joining_.end() && at->second.who.inc == msg.who.inc)
+      joining_.erase(at);
     if (core_.is_up(msg.who.task.index, msg.who.inc))
       worker_lost(msg.who.task.index, msg);
   } else if (msg.who.task.job == job_kind::ps) {
@@ -221,6 +276,8 @@ void coordinator_state::on_lost(member_lost& msg) {
 }
 
 void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
+  if (options_.end_link)
+    options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
   auto lanes = options_.lanes;
   links_.erase(index);

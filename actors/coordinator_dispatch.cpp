@@ -30,6 +30,8 @@ void coordinator_state::dispatch() {
       auto queued = queue()->levels().queued;
       auto share =
         std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
+      if (!core_.worth_sending(index, share, room))
+        continue;
       auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
       if (batch.empty())
         continue;

@@ -239,7 +239,11 @@ void membership_state::welcome(const membership_action::welcome& what) {
        .handle = at->second.handle,
        .announced = p.announced && p.inc == what.inc,
        .term = at->second.term};
-  at->second.promise.deliver(hello_answer{.why = {}, .inc = what.inc, .current = core_.current()});
+  at->second.promise.deliver(hello_answer{
+    .why = {},
+    .inc = what.inc,
+    .current = core_.current(),
+    .link_address = what.task.job == job_kind::worker ? options_.link_address : std::string{}});
   waiting_.erase(at);
 }
 

@@ -18,6 +18,7 @@ struct membership_actor_options {
   std::string listen_host{};
   std::uint16_t listen_port = 0;
   std::uint64_t publish_ms = 5'000;
+  std::string link_address{}; ///< where workers find their coordinator's links; told in a welcome
   /// Set with the port once published, or with `address_in_use`.
   std::shared_ptr<promise_slot<std::uint16_t>> published{};
   /// Set when the cluster has ended: every member has gone, or the deadline passed.

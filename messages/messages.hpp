@@ -21,7 +21,7 @@
 /// a vector's not).
 namespace troupe {
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 /// Closure arguments and results up to this travel in the message; larger ones are blobs of the
 /// data plane.
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
@@ -96,7 +96,8 @@ struct hello_answer {
   failure why{};
   incarnation inc{};
   view current{};
-  TROUPE_FIELDS(hello_answer, why, inc, current)
+  std::string link_address{}; ///< where the coordinator takes a worker's link; empty: it takes none
+  TROUPE_FIELDS(hello_answer, why, inc, current, link_address)
 };
 
 /// What a lane is doing, told with every heartbeat.
@@ -165,6 +166,26 @@ struct member_lost {
   std::string reason{};
   bool clean = false;
   TROUPE_FIELDS(member_lost, who, current, reason, clean)
+};
+
+/// A process's own links to its coordinator: the worker can be spoken to through `handle`.
+struct worker_linked {
+  task_id task{};
+  incarnation inc{};
+  caf::strong_actor_ptr handle{};
+  local_only<bool> here = made_here(); ///< as in end_cluster
+  TROUPE_FIELDS(worker_linked, task, inc, handle, here)
+};
+
+/// A process's own links to its coordinator or worker: that life's link is gone, or did not come
+/// about. `clean`: one of its ends has said goodbye.
+struct link_ended {
+  task_id task{};
+  incarnation inc{};
+  bool clean = false;
+  std::string reason{};
+  local_only<bool> here = made_here(); ///< as in end_cluster
+  TROUPE_FIELDS(link_ended, task, inc, clean, reason, here)
 };
 
 /// The lanes of a worker, passed on from its heartbeat.

@@ -51,6 +51,7 @@ constexpr list_line marks[] = {
    "an end is told once no server can apply more of its closure"},
   {"coordinator.hung_step_given_up", "the coordinator hears that a worker gave a hung step up"},
   {"coordinator.late_cut_dropped", "a cut came after its save had given up"},
+  {"coordinator.link_lost", "a worker's link ended without a goodbye"},
   {"coordinator.old_cancel_ignored", "a cancel came after its batch had ended"},
   {"coordinator.poison_isolated", "a closure took its last allowed worker"},
   {"coordinator.recalled", "closures were asked back from a worker"},
@@ -68,6 +69,7 @@ constexpr list_line marks[] = {
   {"coordinator.worker_replaced",
    "a worker joined before the loss of its last incarnation was told"},
   {"member.fenced", "a member heard that it is fenced"},
+  {"member.link_lost", "a worker's link ended without a goodbye, or could not be made"},
   {"member.stale_message_refused", "a message for another incarnation or of an older term"},
   {"member.welcome_was_lost", "a member's welcome, or the news of its fence, had got lost"},
   {"membership.stale_sender_refused", "a heartbeat of an incarnation that is no member"},
@@ -89,6 +91,7 @@ constexpr list_line marks[] = {
   {"worker.end_of_dead_life_dropped",
    "a step ended after its worker was fenced or had given it up"},
   {"worker.hung_step_given_up", "a worker gave a hung step up"},
+  {"worker.old_link_ended", "a worker heard that a link of an earlier life has ended"},
   {"worker.result_sent", "a worker has sent a report"},
 };
 
