@@ -16,7 +16,8 @@ namespace troupe {
 using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
-/// One end of an ordered, reliable byte stream. One lane at a time. Never blocks.
+/// One end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
+/// was received, one that sends and one that does all else, which closes only while nobody sends.
 class channel {
 public:
   virtual ~channel() = default;

@@ -9,6 +9,12 @@
 //   data    := the elements, row-major, as many bytes as dtype and shape say
 namespace troupe {
 
+namespace {
+
+constexpr std::size_t tensor_head_bytes_min = 9;
+
+} // namespace
+
 std::size_t payload::size_bytes() const {
   std::size_t n = bytes.size() + 12;
   for (const auto& x : tensors)
@@ -34,7 +40,7 @@ result<payload> unflatten(std::string_view bytes) {
     checked_reader in{bytes};
     std::uint32_t count = 0;
     in(count);
-    if (count > bytes.size())
+    if (count > in.rest_bytes() / tensor_head_bytes_min)
       return make_failure(errc::corrupt, "payload: " + std::to_string(count) + " tensors in "
                                            + std::to_string(bytes.size()) + " bytes");
     std::vector<std::pair<dtype, shape_t>> heads(count);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -31,8 +32,9 @@ std::string flatten(const payload& x);
 result<payload> unflatten(std::string_view bytes);
 
 /// Reads bytes that came from a peer or a disk: refuses any count that the rest of the input cannot
-/// hold before it allocates (cereal's own binary archive resizes to whatever the input says).
-/// Throws std::length_error.
+/// hold before it allocates (cereal's own binary archive resizes to whatever the input says), and a
+/// bool that is neither 0 nor 1. A vector grows with the elements that are there. Throws
+/// std::length_error.
 class checked_reader : public cereal::InputArchive<checked_reader, cereal::AllowEmptyClassElision> {
 public:
   explicit checked_reader(std::string_view bytes, std::span<const tensor> tensors = {})
@@ -65,6 +67,13 @@ void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const T& x) { ar.put(&x, sizeof
 template <class T>
 requires std::is_arithmetic_v<T>
 void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, T& x) { ar.take(&x, sizeof x); }
+inline void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, bool& x) {
+  std::uint8_t raw = 0;
+  ar.take(&raw, sizeof raw);
+  if (raw > 1)
+    throw std::length_error("a bool of " + std::to_string(raw));
+  x = raw == 1;
+}
 template <class T>
 void CEREAL_SAVE_FUNCTION_NAME(plain_writer& ar, const cereal::BinaryData<T>& x) {
   ar.put(x.data, static_cast<std::size_t>(x.size));
@@ -85,6 +94,28 @@ void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, cereal::SizeTag<T>& x) {
     throw std::length_error("count " + std::to_string(count) + " with "
                             + std::to_string(ar.rest_bytes()) + " bytes left");
   x.size = static_cast<std::decay_t<T>>(count);
+}
+
+/// Instead of cereal's own, which makes room for all elements at once, however much larger they are
+/// in memory than in the input.
+template <class T, class Allocator>
+requires(!std::is_same_v<T, bool>) void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar,
+                                                                  std::vector<T, Allocator>& xs) {
+  cereal::size_type count = 0;
+  ar(cereal::make_size_tag(count));
+  if constexpr (std::is_arithmetic_v<T>) {
+    if (count > ar.rest_bytes() / sizeof(T))
+      throw std::length_error("count " + std::to_string(count) + " of " + std::to_string(sizeof(T))
+                              + " bytes each with " + std::to_string(ar.rest_bytes())
+                              + " bytes left");
+    xs.resize(count);
+    ar.take(xs.data(), count * sizeof(T));
+  } else {
+    xs.clear();
+    xs.reserve(std::min<std::size_t>(count, ar.rest_bytes() / sizeof(T) + 1));
+    for (cereal::size_type i = 0; i < count; ++i)
+      ar(xs.emplace_back());
+  }
 }
 
 /// Pairs, tuples and map entries name their members; names don't travel.

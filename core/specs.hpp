@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/core/fields.hpp>
+#include <troupe/core/flat_fields.hpp>
 #include <troupe/core/ids.hpp>
 #include <troupe/core/tensor.hpp>
 
@@ -33,8 +33,8 @@ struct schedule_spec {
   bool staircase = false;
   std::vector<std::uint64_t> boundaries{}; ///< ascending, at most 8
   std::vector<float> values{};             ///< one more than boundaries
-  TROUPE_FIELDS(schedule_spec, kind, initial, end, rate, begin_step, end_step, staircase,
-                boundaries, values)
+  TROUPE_FLAT_FIELDS(schedule_spec, kind, initial, end, rate, begin_step, end_step, staircase,
+                     boundaries, values)
 };
 
 enum class optimizer_kind : std::uint8_t { none = 0, sgd = 1, momentum = 2, adagrad = 3, adam = 4 };
@@ -49,8 +49,8 @@ struct optimizer_spec {
   float beta_2 = 0.999f;            ///< adam
   float epsilon = 1e-7f;            ///< adam, adagrad
   float initial_accumulator = 0.1f; ///< adagrad
-  TROUPE_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2, epsilon,
-                initial_accumulator)
+  TROUPE_FLAT_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2,
+                     epsilon, initial_accumulator)
 };
 
 /// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam:
@@ -83,7 +83,7 @@ struct initializer_spec {
   float a = 0.0f;
   float b = 1.0f;
   std::uint64_t seed = 0;
-  TROUPE_FIELDS(initializer_spec, kind, a, b, seed)
+  TROUPE_FLAT_FIELDS(initializer_spec, kind, a, b, seed)
 };
 
 /// Rows [row_begin, row_end) of a variable, on one server. A scalar is one shard of one row.

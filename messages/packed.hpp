@@ -1,20 +1,11 @@
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include <troupe/core/caf_compat.hpp>
-#include <troupe/core/fields.hpp>
-#include <troupe/core/payload.hpp>
-
-#include <caf/error.hpp>
-#include <caf/meta/load_callback.hpp>
-#include <caf/sec.hpp>
-
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
+#include <troupe/core/flat_fields.hpp>
 
 namespace troupe {
 
@@ -36,15 +27,7 @@ typename Inspector::result_type inspect_packed(Inspector& f, std::vector<T>& ite
     return f(head..., out.out.bytes);
   } else {
     std::string bytes;
-    auto unpack = [&]() -> caf::error {
-      try {
-        checked_reader in{bytes};
-        in(items);
-        return in.rest_bytes() == 0 ? caf::error{} : caf::error{caf::sec::invalid_argument};
-      } catch (const std::length_error&) {
-        return caf::sec::invalid_argument;
-      }
-    };
+    auto unpack = [&] { return read_flat(bytes, items); };
     return f(head..., bytes, caf::meta::load_callback(unpack));
   }
 }
@@ -60,4 +43,9 @@ typename Inspector::result_type inspect_packed(Inspector& f, std::vector<T>& ite
     return std::apply(                                                                \
       [&](auto&... ys) { return troupe::detail::inspect_packed(f, x.items, ys...); }, \
       x.head_fields());                                                               \
+  }                                                                                   \
+  template <troupe::detail::cereal_archive Archive>                                   \
+  friend void serialize(Archive& ar, type& x) {                                       \
+    std::apply([&ar](auto&... ys) { ar(ys...); }, x.head_fields());                   \
+    ar(x.items);                                                                      \
   }

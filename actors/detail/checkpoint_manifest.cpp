@@ -95,6 +95,16 @@ void decode_pieces(checked_reader& in, const checkpoint_manifest& manifest, std:
   }
 }
 
+/// Adds a piece to what was used of its file. Pieces that lie on each other would multiply what is
+/// read.
+void use_bytes(const checkpoint_manifest& manifest, const checkpoint_piece& piece,
+               std::uint64_t row_bytes, std::uint64_t& used) {
+  const auto bytes = static_cast<std::uint64_t>(piece.row_end - piece.row_begin) * row_bytes;
+  if (bytes > manifest.files[piece.file].size_bytes - used)
+    throw bad_manifest{"pieces of file " + std::to_string(piece.file) + " overlap"};
+  used += bytes;
+}
+
 void decode_variable(checked_reader& in, checkpoint_manifest& out,
                      std::vector<std::uint64_t>& used_bytes) {
   auto& variable = out.variables.emplace_back();
@@ -129,8 +139,7 @@ void decode_variable(checked_reader& in, checkpoint_manifest& out,
     if (auto wrong = coverage_error(pieces.back(), rows_of(variable.shape)))
       throw bad_manifest{what + *wrong};
     for (const auto& piece : pieces.back())
-      used_bytes[piece.file] +=
-        static_cast<std::uint64_t>(piece.row_end - piece.row_begin) * row_bytes;
+      use_bytes(out, piece, row_bytes, used_bytes[piece.file]);
   }
 }
 
@@ -142,10 +151,6 @@ checkpoint_manifest decode_body(std::string_view body) {
   const auto variables = take_count(in, variable_bytes_min, "variables");
   for (std::size_t i = 0; i < variables; ++i)
     decode_variable(in, out, used_bytes);
-  // Pieces that lie on each other would multiply what is read.
-  for (std::size_t f = 0; f < used_bytes.size(); ++f)
-    if (used_bytes[f] > out.files[f].size_bytes)
-      throw bad_manifest{"pieces of file " + std::to_string(f) + " overlap"};
   const auto extras = take_count(in, extra_bytes_min, "extras");
   for (std::size_t i = 0; i < extras; ++i) {
     std::string key;

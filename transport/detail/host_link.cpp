@@ -118,8 +118,14 @@ void host_link::share(link_memory memory, bool dialer) {
   stage_ = stage::shared;
 }
 
-// The acceptor looks for the offer.
 void host_link::greet() {
+  std::lock_guard lock{talk_};
+  if (stage_ == stage::greeting && !gone_)
+    greet_locked();
+}
+
+// The acceptor looks for the offer.
+void host_link::greet_locked() {
   auto got = receive_offer(fd);
   if (got.how == received_offer::state::nothing_yet)
     return;
@@ -149,6 +155,7 @@ void host_link::wake_peer() {
 
 // What the socket of a link with memory says: the answer to the offer, wake-ups, the end.
 void host_link::listen() {
+  std::lock_guard lock{talk_};
   std::array<std::byte, 64> some;
   for (int i = 0; i < wakes_read_max && !gone_; ++i) {
     // What follows the answer may belong to the stream.
@@ -161,14 +168,21 @@ void host_link::listen() {
     if (!std::exchange(answered_, true) && some[0] != yes) {
       stage_ = stage::plain;
       has_rest_ = true;
-      flush_rest();
+      flush_rest_locked();
       return;
     }
   }
 }
 
-// True when nothing is left of what was written before the offer was declined.
 bool host_link::flush_rest() {
+  if (!has_rest_)
+    return true;
+  std::lock_guard lock{talk_};
+  return flush_rest_locked();
+}
+
+// True when nothing is left of what was written before the offer was declined.
+bool host_link::flush_rest_locked() {
   while (has_rest_ && !gone_) {
     const auto rest = out_.rest();
     if (!rest || rest->first.empty()) {
@@ -187,7 +201,7 @@ bool host_link::flush_rest() {
 }
 
 void host_link::close() {
-  if (std::exchange(closed_, true))
+  if (closed_.exchange(true))
     return;
   fd = -1;
   socket_.reset();
@@ -212,7 +226,7 @@ result<std::size_t> host_link::send(std::span<const const_bytes> parts) {
     return lost();
   if (broken_)
     return nonsense();
-  if (stage_ == stage::greeting && !gone_)
+  if (stage_ == stage::greeting)
     greet();
   if (gone_)
     return lost();
@@ -268,7 +282,7 @@ result<std::size_t> host_link::receive(std::span<const mutable_bytes> parts) {
     return nonsense();
   if (std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); }))
     return std::size_t{0};
-  if (stage_ == stage::greeting && !gone_)
+  if (stage_ == stage::greeting)
     greet();
   switch (stage_) {
     case stage::greeting: return gone_ ? result<std::size_t>{lost()} : std::size_t{0};

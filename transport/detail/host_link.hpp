@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -47,8 +49,9 @@ private:
   std::size_t ring_bytes_ = 0;
 };
 
-/// One end. One lane. Who enters offers memory and may write at once; who accepts takes it or
-/// declines, and then all bytes go through the socket, those first that had been written already.
+/// One end. One lane, or two as `channel` allows. Who enters offers memory and may write at once;
+/// who accepts takes it or declines, and then all bytes go through the socket, those first that had
+/// been written already.
 ///
 ///     socket := offer answer? (wake* | byte*)      after yes | after no
 ///     answer := yes | no
@@ -82,11 +85,13 @@ private:
   enum class stage : std::uint8_t { greeting, shared, plain };
 
   void greet();
+  void greet_locked();
   void share(link_memory memory, bool dialer);
   void answer(std::byte with);
   void wake_peer();
   void listen();
   bool flush_rest();
+  bool flush_rest_locked();
   result<std::size_t> send_shared(std::span<const const_bytes> parts);
   result<std::size_t> send_plain(std::span<const const_bytes> parts);
   result<std::size_t> receive_shared(std::span<const mutable_bytes> parts);
@@ -100,14 +105,15 @@ private:
   ring_reader in_{};
   std::size_t in_place_bytes_max_ = 0;
   std::size_t awaited_bytes_ = 1; // what a wait is for
-  stage stage_ = stage::greeting;
+  std::mutex talk_{};             // what the socket says is heard by one at a time
+  std::atomic<stage> stage_{stage::greeting};
   bool takes_memory_ = false;
   bool answered_ = false; // a dialer: whether the offer was
-  bool has_rest_ =
-    false; // a dialer whose offer was declined: what had been written stays to be sent
-  bool gone_ = false;
-  bool broken_ = false;
-  bool closed_ = false;
+  // a dialer whose offer was declined: what had been written stays to be sent
+  std::atomic<bool> has_rest_{false};
+  std::atomic<bool> gone_{false};
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> closed_{false};
   std::string peer_;
 };
 

@@ -162,6 +162,23 @@ TEST_CASE(
   CHECK(refused(no_file).find("file 9 of 2") != std::string::npos);
 }
 
+TEST_CASE("checkpoint manifest: pieces whose sizes wrap around overlap all the same") {
+  detail::checkpoint_manifest lie;
+  lie.files.push_back({.name = detail::data_file_name(0), .size_bytes = 1ull << 63});
+  const auto rows = std::int64_t{1} << 45; // of 4 bytes: 2^47, the most that a tensor may have
+  for (int v = 0; v < 2048; ++v) {         // of 64 parts: 2^64 in all
+    lie.variables.push_back({.name = std::to_string(v), .shape = {rows}});
+    lie.pieces.emplace_back();
+    for (int p = 0; p < 64; ++p) {
+      lie.variables.back().parts.push_back({.name = std::to_string(p)});
+      lie.pieces.back().push_back({{.row_begin = 0, .row_end = rows}});
+    }
+  }
+  auto decoded = detail::decode(detail::encode(lie));
+  REQUIRE_FALSE(decoded);
+  CHECK(decoded.error().text.find("overlap") != std::string::npos);
+}
+
 TEST_CASE("checkpoint names: only exact generation names count") {
   using detail::generation_number;
   CHECK(generation_number("ckpt-0", false) == 0);

@@ -1,3 +1,4 @@
+#include <troupe/core/fields.hpp>
 #include <troupe/core/payload.hpp>
 
 #include <limits>
@@ -18,6 +19,17 @@ payload sample() {
       2.5, tensor::scalar(std::int64_t{9}));
   return std::move(out.out);
 }
+
+/// Takes 100 bytes in the input, and counts how many of it were made.
+struct counted {
+  static inline std::size_t made = 0;
+  counted() { ++made; }
+  std::string bytes = std::string(100, '\0');
+  template <detail::cereal_archive Archive>
+  friend void serialize(Archive& ar, counted& x) {
+    ar(cereal::binary_data(x.bytes.data(), x.bytes.size()));
+  }
+};
 
 } // namespace
 
@@ -70,6 +82,36 @@ TEST_CASE("a count that the rest cannot hold is refused before anything is alloc
       auto back = unflatten(bad);
       REQUIRE((back || back.error().code == errc::corrupt));
     }
+  }
+}
+
+TEST_CASE("a vector grows with the elements that are there, not to what its count says") {
+  plain_writer out;
+  out(std::uint64_t{1000});
+  out.put(std::string(1050, 'x').data(), 1050); // ten elements and a half
+  std::vector<counted> xs;
+  counted::made = 0;
+  CHECK_THROWS_AS(checked_reader{out.out}(xs), std::length_error);
+  CHECK(counted::made == 11);
+
+  plain_writer numbers;
+  numbers(std::uint64_t{13});
+  numbers.put(std::string(100, 'x').data(), 100); // twelve and a half of eight bytes
+  std::vector<double> doubles;
+  CHECK_THROWS_AS(checked_reader{numbers.out}(doubles), std::length_error);
+  CHECK(doubles.empty());
+}
+
+TEST_CASE("a bool that is neither 0 nor 1 is refused") {
+  for (int raw = 0; raw < 256; ++raw) {
+    const auto byte = static_cast<char>(raw);
+    bool x = false;
+    checked_reader in{{&byte, 1}};
+    if (raw > 1)
+      CHECK_THROWS_AS(in(x), std::length_error);
+    else
+      CHECK_NOTHROW(in(x));
+    CHECK(x == (raw == 1));
   }
 }
 

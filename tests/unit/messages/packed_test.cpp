@@ -1,4 +1,7 @@
 // Lists that travel as one string: what goes in comes out, and broken bytes fail.
+#include <bit>
+#include <limits>
+
 #include <doctest/doctest.h>
 
 #include <troupe/messages/messages.hpp>
@@ -84,4 +87,30 @@ TEST_CASE("messages: a packed list that ends early, or says more than it has, fa
     refused += read(bad, got) ? 0 : 1;
   }
   CHECK(refused > 0);
+}
+
+TEST_CASE("messages: infinities, NaN and -0 of a variable's description travel as they are") {
+  add_variables sent;
+  auto& spec = sent.variables.emplace_back();
+  spec.name = "w";
+  spec.initializer = {.kind = initializer_kind::constant,
+                      .a = -std::numeric_limits<float>::infinity(),
+                      .b = std::bit_cast<float>(0x7fc12345u)};
+  spec.optimizer.epsilon = -0.0f;
+  spec.optimizer.learning_rate.boundaries = {5};
+  spec.optimizer.learning_rate.values = {std::numeric_limits<float>::infinity(), 1e-42f};
+  add_variables got;
+  REQUIRE(read(bytes_of(sent), got));
+  REQUIRE(got.variables.size() == 1);
+  const auto& same = got.variables[0];
+  CHECK(same.name == "w");
+  CHECK(same.initializer.kind == initializer_kind::constant);
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  CHECK(bits(same.initializer.a) == bits(spec.initializer.a));
+  CHECK(bits(same.initializer.b) == bits(spec.initializer.b));
+  CHECK(bits(same.optimizer.epsilon) == bits(-0.0f));
+  REQUIRE(same.optimizer.learning_rate.values.size() == 2);
+  CHECK(bits(same.optimizer.learning_rate.values[0])
+        == bits(std::numeric_limits<float>::infinity()));
+  CHECK(bits(same.optimizer.learning_rate.values[1]) == bits(1e-42f));
 }
