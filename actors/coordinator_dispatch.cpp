@@ -30,6 +30,8 @@ void coordinator_state::dispatch() {
       auto queued = queue()->levels().queued;
       auto share =
         std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
+      if (!core_.worth_sending(index, share, room))
+        continue;
       auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
       if (batch.empty())
         continue;
@@ -230,7 +232,8 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
   task_id worker{.job = job_kind::worker, .index = index};
   bool server_lost =
     why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
-  if (server_lost && why.code == errc::unknown_variable) // of the life that is there now
+  // Steps ask for variables that were made; the news of the loss may still be on its way here.
+  if (why.where.task.job == job_kind::ps && why.code == errc::unknown_variable)
     why = came_back_empty(std::move(why));
   trace(env_, "coordinator.attempt_failed",
         {{"closure", flew.what->id.seq},

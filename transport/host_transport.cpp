@@ -35,6 +35,12 @@ public:
     return link_->receive(parts);
   }
   void close() override { link_->close(); }
+  bool can_damage() const override { return false; } // the kernel's memory or ours, all the way
+  std::size_t place_bytes_max() const override { return link_->place_bytes_max(); }
+  result<const_bytes> try_view(std::size_t n) override { return link_->view(n); }
+  void take(std::size_t n) override { link_->take(n); }
+  mutable_bytes try_room(std::size_t n) override { return link_->room(n); }
+  void give(std::size_t n) override { link_->give(n); }
   std::string peer() const override { return link_->peer(); }
   std::vector<std::weak_ptr<descriptor>> watched() const override { return {link_}; }
 

@@ -16,7 +16,7 @@ struct host_transport_options {
   bool shared_memory = true;
   /// What a direction of a channel holds: a power of two, 4 KiB to 64 MiB. Memory is taken as it is
   /// used, twice that much a channel.
-  std::size_t ring_bytes = std::size_t{1} << 20;
+  std::size_t ring_bytes = std::size_t{4} << 20;
   /// Hears why shared memory was not used where it could have been
   /// (`transport.shared_memory_refused`). May be null; outlives the transport.
   tracer* trace = nullptr;

@@ -1,6 +1,5 @@
 // INV-A1: what members of a collective group get, and when they hear that they get nothing.
 #include <map>
-#include <set>
 #include <utility>
 
 #include <troupe/sim/checkers/support.hpp>
@@ -40,14 +39,15 @@ private:
 
   void begun(const observed& e) {
     open_[e.node] = {.at = e.at, .deadline = duration{e.integer("deadline")}};
-    if (slow_.contains(e.node))
+    if (auto slow = slow_until_.find(e.node); slow != slow_until_.end() && e.at < slow->second)
       open_[e.node].disturbed = true;
   }
 
   void disturbed(const observed& e) {
     auto kind = e.text("kind");
     if (kind == "slow")
-      slow_.insert(e.node); // for some time; such machines are not held to theirs any more
+      slow_until_[e.node] =
+        e.integer("length") > 0 ? after(e.at, duration{e.integer("length")}) : never;
     if (kind != "pause" && kind != "slow" && kind != "clock_drift" && kind != "clock_offset")
       return;
     if (auto at = open_.find(e.node); at != open_.end())
@@ -102,7 +102,7 @@ private:
 
   verdict_sink fail_;
   std::map<node_name, call> open_{};
-  std::set<node_name> slow_{};
+  std::map<node_name, time_point> slow_until_{};
   std::map<std::pair<std::int64_t, std::int64_t>, operation> seen_{};
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/kernels/casts.hpp>
 #include <troupe/kernels/merge.hpp>
 #include <troupe/sim/run_hash.hpp>
 
@@ -14,51 +15,68 @@ namespace troupe::sim {
 
 namespace {
 
-/// What member `id` gives: small whole numbers, so that results are exact in any order.
-tensor given_by(std::uint64_t id, dtype type, std::int64_t count, std::int64_t salt) {
-  auto value = [&](std::int64_t i) {
-    return static_cast<std::int64_t>((id * 7 + static_cast<std::uint64_t>(i * 3 + salt)) % 5) + 1;
-  };
+/// Whole numbers as elements of a type, divided there, and rounded as what travelled in 16 bits.
+tensor made_of(const std::vector<std::int64_t>& values, dtype type, std::int64_t divide_by = 1,
+               kernels::encoding round = kernels::encoding::plain) {
+  tensor out{type, {static_cast<std::int64_t>(values.size())}};
   auto fill = [&](auto to) {
+    using element = std::remove_reference_t<decltype(to[0])>;
     for (std::size_t i = 0; i < to.size(); ++i)
-      to[i] =
-        static_cast<std::remove_reference_t<decltype(to[i])>>(value(static_cast<std::int64_t>(i)));
+      to[i] = static_cast<element>(values[i]) / static_cast<element>(divide_by);
   };
-  tensor out{type, {count}};
-  switch (type) {
-    case dtype::f32: fill(out.mutable_as<float>()); return out;
-    case dtype::f64: fill(out.mutable_as<double>()); return out;
-    case dtype::i64: fill(out.mutable_as<std::int64_t>()); return out;
-    default: break;
-  }
-  std::vector<float> wide(static_cast<std::size_t>(count));
+  if (type == dtype::f64)
+    fill(out.mutable_as<double>());
+  if (type == dtype::i64)
+    fill(out.mutable_as<std::int64_t>());
+  if (type == dtype::f64 || type == dtype::i64)
+    return out;
+  std::vector<float> wide(values.size());
   fill(std::span{wide});
-  kernels::encode(type == dtype::f16 ? kernels::encoding::f16 : kernels::encoding::bf16,
-                  reinterpret_cast<const std::byte*>(wide.data()), out.mutable_bytes().data(),
-                  wide.size());
+  if (type == dtype::f16 || type == dtype::bf16) {
+    kernels::encode(type == dtype::f16 ? kernels::encoding::f16 : kernels::encoding::bf16,
+                    reinterpret_cast<const std::byte*>(wide.data()), out.mutable_bytes().data(),
+                    wide.size());
+    return out;
+  }
+  auto to = out.mutable_as<float>();
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    to[i] = round == kernels::encoding::f16 ? kernels::f32_from_f16(kernels::f16_from_f32(wide[i]))
+            : round == kernels::encoding::bf16
+              ? kernels::f32_from_bf16(kernels::bf16_from_f32(wide[i]))
+              : wide[i];
   return out;
 }
 
-/// The merge of what all members give, in rank order, made without any of them.
+/// What member `id` gives: so small that results are exact in any order.
+std::vector<std::int64_t> values_of(std::uint64_t id, std::int64_t count, std::int64_t salt) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = 0; i < count; ++i)
+    out.push_back(static_cast<std::int64_t>((id * 7 + static_cast<std::uint64_t>(i * 3 + salt)) % 5)
+                  + 1);
+  return out;
+}
+
+tensor given_by(std::uint64_t id, dtype type, std::int64_t count, std::int64_t salt) {
+  return made_of(values_of(id, count, salt), type);
+}
+
+/// The merge of what all members give, by hand.
 tensor merged(const operation_plan& plan, std::span<const collective_member> members,
               std::int64_t salt) {
-  std::vector<tensor> all;
-  std::vector<kernels::merge_source> sources;
-  for (const auto& m : members)
-    all.push_back(given_by(m.id, plan.type, plan.count, salt));
-  for (const auto& t : all)
-    sources.push_back({.data = t.bytes().data()});
-  constexpr std::array ops{kernels::merge_op::sum, kernels::merge_op::sum, kernels::merge_op::min,
-                           kernels::merge_op::max, kernels::merge_op::prod};
-  kernels::merge_spec spec{.op = ops[static_cast<std::size_t>(plan.op)], .type = plan.type};
-  if (plan.op == reduce_op::mean)
-    spec.divide_by = static_cast<std::int64_t>(members.size());
-  if (plan.type == dtype::f32)
-    spec.round = plan.options.wire;
-  tensor out{plan.type, {plan.count}};
-  std::array outs{out.mutable_bytes().data()};
-  kernels::merge(spec, sources, outs, static_cast<std::size_t>(plan.count));
-  return out;
+  auto out = values_of(members[0].id, plan.count, salt);
+  for (const auto& m : members.subspan(1)) {
+    auto with = values_of(m.id, plan.count, salt);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      switch (plan.op) {
+        case reduce_op::min: out[i] = std::min(out[i], with[i]); break;
+        case reduce_op::max: out[i] = std::max(out[i], with[i]); break;
+        case reduce_op::prod: out[i] *= with[i]; break;
+        default: out[i] += with[i]; break;
+      }
+  }
+  return made_of(out, plan.type,
+                 plan.op == reduce_op::mean ? static_cast<std::int64_t>(members.size()) : 1,
+                 plan.options.wire);
 }
 
 std::uint64_t digest_of(std::span<const tensor> xs) {

@@ -28,6 +28,7 @@ std::span<const scenario* const> all_scenarios() {
                                   &pauses,
                                   &server_lost,
                                   &server_missing,
+                                  &server_restart,
                                   &server_silent,
                                   &slow_machines,
                                   &tables,

@@ -54,6 +54,17 @@ std::optional<std::size_t> ring_writer::write(const_bytes from) {
   return n;
 }
 
+std::optional<mutable_bytes> ring_writer::room_for(std::size_t n) {
+  if (room().value_or(n) < n)
+    look();
+  const auto free = room();
+  if (!free)
+    return std::nullopt;
+  const std::size_t begin = place_of(at_, written_);
+  const bool fits = n <= *free && (at_.mirrored || begin + n <= at_.bytes);
+  return fits ? mutable_bytes{at_.data + begin, n} : mutable_bytes{};
+}
+
 bool ring_writer::publish() {
   published_ = written_;
   at_.indices->written.store(written_);
@@ -131,15 +142,25 @@ bool ring_reader::publish() {
   return take_flag(at_.indices->writer_sleeps);
 }
 
-bool ring_reader::has_bytes() {
-  if (written_seen_ == taken_)
-    look();
-  return broken_ || written_seen_ != taken_;
+std::optional<const_bytes> ring_reader::view(std::size_t n) {
+  if (!has_bytes(n))
+    return const_bytes{};
+  if (broken_)
+    return std::nullopt;
+  const std::size_t begin = place_of(at_, taken_);
+  const bool is_whole = at_.mirrored || begin + n <= at_.bytes;
+  return is_whole ? const_bytes{at_.data + begin, n} : const_bytes{};
 }
 
-bool ring_reader::sleep_unless_bytes() {
+bool ring_reader::has_bytes(std::size_t n) {
+  if (written_seen_ - taken_ < n)
+    look();
+  return broken_ || written_seen_ - taken_ >= n;
+}
+
+bool ring_reader::sleep_unless_bytes(std::size_t n) {
   at_.indices->reader_sleeps.store(1);
-  return has_bytes();
+  return has_bytes(n);
 }
 
 } // namespace troupe::detail

@@ -37,6 +37,7 @@ struct ring_place {
   ring_indices* indices = nullptr;
   std::byte* data = nullptr;
   std::size_t bytes = 0;
+  bool mirrored = false; ///< the memory appears again behind itself: nothing wraps in the middle
 };
 
 class ring_writer {
@@ -53,6 +54,11 @@ public:
   std::size_t unpublished_bytes() const { return static_cast<std::size_t>(written_ - published_); }
   /// Shows the reader what was written. True: it sleeps and must be woken.
   bool publish();
+
+  /// Where the next `n` bytes will lie; empty: they don't fit now, or not in one piece. To be
+  /// followed by `wrote`. None: the reader's index can't be.
+  std::optional<mutable_bytes> room_for(std::size_t n);
+  void wrote(std::size_t n) { written_ += n; }
 
   /// Whether waiting for room is over: a quarter of the ring is free, so that a slow reader does
   /// not wake its writer for every piece. Also true when the reader's index can't be.
@@ -93,10 +99,15 @@ public:
   /// Gives the writer the room of what was read. True: it sleeps and must be woken.
   bool publish();
 
-  /// Also true when the writer's index can't be.
-  bool has_bytes();
-  /// From now on the writer's `publish` tells when there are bytes. True: there are some already.
-  bool sleep_unless_bytes();
+  /// The next `n` bytes where they lie; empty: they are not there yet, or not in one piece. To be
+  /// followed by `took`. None: the writer's index can't be.
+  std::optional<const_bytes> view(std::size_t n);
+  void took(std::size_t n) { taken_ += n; }
+
+  /// Whether `n` bytes are there; also true when the writer's index can't be.
+  bool has_bytes(std::size_t n = 1);
+  /// From now on the writer's `publish` tells when there are more. True: `n` are there already.
+  bool sleep_unless_bytes(std::size_t n = 1);
 
 private:
   void look();

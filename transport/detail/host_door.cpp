@@ -56,18 +56,6 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 } // namespace
 
-owned_fd& owned_fd::operator=(owned_fd&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-int owned_fd::release() { return std::exchange(fd_, -1); }
-
-void owned_fd::reset() {
-  if (fd_ >= 0)
-    ::close(release());
-}
-
 // --- doors
 
 result<owned_fd> open_door(const std::string& endpoint) {

@@ -8,28 +8,12 @@
 
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/result.hpp>
+#include <troupe/transport/detail/owned_fd.hpp>
 
 /// Local sockets: how processes of one host find each other beside TCP, hand each other memory and
 /// hear of each other's end. Their names live in the network namespace and go with the process, so
 /// nothing of them is left in a file system. Descriptors are close-on-exec and never block.
 namespace troupe::detail {
-
-/// An open descriptor. Moves, closes at its end.
-class owned_fd {
-public:
-  owned_fd() = default;
-  explicit owned_fd(int fd) : fd_{fd} {}
-  ~owned_fd() { reset(); }
-  owned_fd(owned_fd&& other) noexcept : fd_{other.release()} {}
-  owned_fd& operator=(owned_fd&& other) noexcept;
-  explicit operator bool() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-  int release();
-  void reset();
-
-private:
-  int fd_ = -1;
-};
 
 /// Opens the door that belongs to the TCP endpoint "127.0.0.1:4711". `unavailable` says why not.
 result<owned_fd> open_door(const std::string& endpoint);

@@ -1,9 +1,15 @@
 #include <troupe/transport/detail/host_link.hpp>
 
+#include <troupe/transport/detail/host_memory.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include <sys/mman.h>
 
 namespace troupe::detail {
 
@@ -23,13 +29,8 @@ constexpr std::byte wake{'w'};
 // --- memory
 
 result<link_memory> link_memory::create(std::size_t ring_bytes) {
-  auto memory = host_memory::create(page_bytes + 2 * ring_bytes, host_memory::pages::as_used);
-  if (!memory)
-    return memory.error();
-  link_memory out;
-  out.memory_ = std::move(*memory);
-  out.ring_bytes_ = ring_bytes;
-  return out;
+  auto memory = make_sealed_memory(page_bytes + 2 * ring_bytes);
+  return memory ? map(std::move(*memory), ring_bytes) : memory.error();
 }
 
 result<link_memory> link_memory::adopt(owned_fd memory, std::uint64_t ring_bytes) {
@@ -37,19 +38,58 @@ result<link_memory> link_memory::adopt(owned_fd memory, std::uint64_t ring_bytes
       || !std::has_single_bit(ring_bytes))
     return make_failure(errc::unavailable,
                         "shared memory: rings of " + std::to_string(ring_bytes) + " bytes");
+  const auto bytes = static_cast<std::size_t>(ring_bytes);
+  if (!is_sealed_memory(memory.get(), page_bytes + 2 * bytes))
+    return make_failure(errc::unavailable, "shared memory: the descriptor is something else");
+  return map(std::move(memory), bytes);
+}
+
+result<link_memory> link_memory::map(owned_fd memory, std::size_t ring_bytes) {
   link_memory out;
-  out.ring_bytes_ = static_cast<std::size_t>(ring_bytes);
-  auto mapped = host_memory::adopt(memory.release(), page_bytes + 2 * out.ring_bytes_);
-  if (!mapped)
-    return mapped.error();
-  out.memory_ = std::move(*mapped);
+  out.ring_bytes_ = ring_bytes;
+  void* const all =
+    ::mmap(nullptr, out.mapped_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  bool ok = all != MAP_FAILED;
+  if (ok)
+    out.begin_ = static_cast<std::byte*>(all);
+  const auto put_at = [&](std::size_t at, std::size_t offset, std::size_t bytes) {
+    ok = ok
+         && ::mmap(out.begin_ + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                   memory.get(), static_cast<off_t>(offset))
+              != MAP_FAILED;
+  };
+  put_at(0, 0, page_bytes);
+  for (std::size_t ring = 0; ring < 2; ++ring)
+    for (std::size_t time = 0; time < 2; ++time)
+      put_at(page_bytes + (2 * ring + time) * ring_bytes, page_bytes + ring * ring_bytes,
+             ring_bytes);
+  if (!ok)
+    return make_failure(errc::unavailable, "shared memory: rings of " + std::to_string(ring_bytes)
+                                             + " bytes can't be mapped: " + std::strerror(errno));
+  out.fd_ = std::move(memory);
   return out;
 }
 
+link_memory::~link_memory() {
+  if (begin_ != nullptr)
+    ::munmap(begin_, mapped_bytes());
+}
+
+link_memory::link_memory(link_memory&& other) noexcept { *this = std::move(other); }
+
+link_memory& link_memory::operator=(link_memory&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(begin_, other.begin_);
+  std::swap(ring_bytes_, other.ring_bytes_);
+  return *this;
+}
+
+std::size_t link_memory::mapped_bytes() const { return page_bytes + 4 * ring_bytes_; }
+
 ring_place link_memory::ring_of(bool dialer) const {
-  auto* const indices = reinterpret_cast<ring_indices*>(memory_.data());
-  std::byte* const rings = memory_.data() + page_bytes;
-  return {indices + (dialer ? 0 : 1), rings + (dialer ? 0 : ring_bytes_), ring_bytes_};
+  auto* const indices = reinterpret_cast<ring_indices*>(begin_);
+  std::byte* const rings = begin_ + page_bytes;
+  return {indices + (dialer ? 0 : 1), rings + (dialer ? 0 : 2 * ring_bytes_), ring_bytes_, true};
 }
 
 // --- a link
@@ -72,13 +112,20 @@ host_link::host_link(owned_fd socket, bool takes_memory, std::string peer)
 void host_link::share(link_memory memory, bool dialer) {
   memory_ = std::move(memory);
   memory_.close_door();
+  in_place_bytes_max_ = memory_.ring_of(dialer).bytes;
   out_ = ring_writer{memory_.ring_of(dialer)};
   in_ = ring_reader{memory_.ring_of(!dialer)};
   stage_ = stage::shared;
 }
 
-// The acceptor looks for the offer.
 void host_link::greet() {
+  std::lock_guard lock{talk_};
+  if (stage_ == stage::greeting && !gone_)
+    greet_locked();
+}
+
+// The acceptor looks for the offer.
+void host_link::greet_locked() {
   auto got = receive_offer(fd);
   if (got.how == received_offer::state::nothing_yet)
     return;
@@ -108,6 +155,7 @@ void host_link::wake_peer() {
 
 // What the socket of a link with memory says: the answer to the offer, wake-ups, the end.
 void host_link::listen() {
+  std::lock_guard lock{talk_};
   std::array<std::byte, 64> some;
   for (int i = 0; i < wakes_read_max && !gone_; ++i) {
     // What follows the answer may belong to the stream.
@@ -120,14 +168,21 @@ void host_link::listen() {
     if (!std::exchange(answered_, true) && some[0] != yes) {
       stage_ = stage::plain;
       has_rest_ = true;
-      flush_rest();
+      flush_rest_locked();
       return;
     }
   }
 }
 
-// True when nothing is left of what was written before the offer was declined.
 bool host_link::flush_rest() {
+  if (!has_rest_)
+    return true;
+  std::lock_guard lock{talk_};
+  return flush_rest_locked();
+}
+
+// True when nothing is left of what was written before the offer was declined.
+bool host_link::flush_rest_locked() {
   while (has_rest_ && !gone_) {
     const auto rest = out_.rest();
     if (!rest || rest->first.empty()) {
@@ -146,7 +201,7 @@ bool host_link::flush_rest() {
 }
 
 void host_link::close() {
-  if (std::exchange(closed_, true))
+  if (closed_.exchange(true))
     return;
   fd = -1;
   socket_.reset();
@@ -171,7 +226,7 @@ result<std::size_t> host_link::send(std::span<const const_bytes> parts) {
     return lost();
   if (broken_)
     return nonsense();
-  if (stage_ == stage::greeting && !gone_)
+  if (stage_ == stage::greeting)
     greet();
   if (gone_)
     return lost();
@@ -220,13 +275,14 @@ result<std::size_t> host_link::send_plain(std::span<const const_bytes> parts) {
 // --- receiving
 
 result<std::size_t> host_link::receive(std::span<const mutable_bytes> parts) {
+  awaited_bytes_ = 1;
   if (closed_)
     return lost();
   if (broken_)
     return nonsense();
   if (std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); }))
     return std::size_t{0};
-  if (stage_ == stage::greeting && !gone_)
+  if (stage_ == stage::greeting)
     greet();
   switch (stage_) {
     case stage::greeting: return gone_ ? result<std::size_t>{lost()} : std::size_t{0};
@@ -274,6 +330,47 @@ result<std::size_t> host_link::receive_plain(std::span<const mutable_bytes> part
   return n ? result<std::size_t>{*n} : result<std::size_t>{lost()};
 }
 
+// --- in place
+
+result<const_bytes> host_link::view(std::size_t n) {
+  if (closed_ || stage_ != stage::shared)
+    return lost();
+  awaited_bytes_ = n;
+  for (bool last = gone_;; last = true) {
+    const auto found = broken_ ? std::nullopt : in_.view(n);
+    if (!found)
+      return nonsense();
+    if (!found->empty() || n == 0)
+      return *found;
+    if (last)
+      return gone_ ? result<const_bytes>{lost()} : result<const_bytes>{const_bytes{}};
+    listen();
+  }
+}
+
+void host_link::take(std::size_t n) {
+  awaited_bytes_ = 1;
+  if (closed_ || stage_ != stage::shared)
+    return;
+  in_.took(n);
+  if (in_.publish())
+    wake_peer();
+}
+
+mutable_bytes host_link::room(std::size_t n) {
+  if (closed_ || broken_ || gone_ || stage_ != stage::shared)
+    return {};
+  return out_.room_for(n).value_or(mutable_bytes{}); // what is wrong is told by `send`
+}
+
+void host_link::give(std::size_t n) {
+  if (closed_ || stage_ != stage::shared)
+    return;
+  out_.wrote(n);
+  if (out_.publish())
+    wake_peer();
+}
+
 // --- waiting
 
 short host_link::events(bool want_send) const {
@@ -285,7 +382,8 @@ short host_link::events(bool want_send) const {
 bool host_link::is_ready(bool want_send) {
   if (closed_ || broken_)
     return true;
-  return stage_ == stage::shared && (gone_ || in_.has_bytes() || (want_send && out_.has_room()));
+  return stage_ == stage::shared
+         && (gone_ || in_.has_bytes(awaited_bytes_) || (want_send && out_.has_room()));
 }
 
 bool host_link::ready_or_told(bool want_send) {
@@ -293,7 +391,7 @@ bool host_link::ready_or_told(bool want_send) {
     return true;
   if (stage_ != stage::shared)
     return false;
-  const bool has_bytes = in_.sleep_unless_bytes();
+  const bool has_bytes = in_.sleep_unless_bytes(awaited_bytes_);
   return gone_ || has_bytes || (want_send && out_.sleep_unless_room());
 }
 

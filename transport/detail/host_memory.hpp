@@ -5,9 +5,16 @@
 
 #include <troupe/core/result.hpp>
 #include <troupe/transport/collective_types.hpp>
+#include <troupe/transport/detail/owned_fd.hpp>
 
 /// Memory that processes of one host share.
 namespace troupe::detail {
+
+/// A descriptor of memory without a name, zeroed, of a size that nobody can change; pages are there
+/// once they are used. `unavailable` says why not.
+result<owned_fd> make_sealed_memory(std::size_t bytes);
+/// Whether a descriptor is such memory of that size: nobody can make its reader fault.
+bool is_sealed_memory(int fd, std::size_t bytes);
 
 /// A mapping without a name: nothing of it is left when the last process that maps it has gone,
 /// however it went. It is found through the process that made it, which keeps it open until the
@@ -19,16 +26,10 @@ public:
   host_memory(host_memory&& other) noexcept;
   host_memory& operator=(host_memory&& other) noexcept;
 
-  /// When pages are there: at once, or each at its first use.
-  enum class pages : std::uint8_t { at_once, as_used };
-
-  /// Zeroed, and never to shrink.
-  static result<host_memory> create(std::size_t bytes, pages when = pages::at_once);
+  /// Zeroed, every page there, and never to shrink.
+  static result<host_memory> create(std::size_t bytes);
   /// Maps what process `pid` has open as `fd`, if it has that size.
   static result<host_memory> open(std::int64_t pid, std::int64_t fd, std::size_t bytes);
-  /// Maps memory that came as a descriptor, if it has that size and can't shrink; owns `fd` in any
-  /// case. Pages are there as used.
-  static result<host_memory> adopt(int fd, std::size_t bytes);
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -37,8 +38,7 @@ public:
   void close_door();
 
 private:
-  result<void> map(std::size_t bytes, pages when);
-  bool is_sealed(std::size_t bytes) const;
+  result<void> map(std::size_t bytes);
 
   int fd_ = -1;
   std::byte* data_ = nullptr;
