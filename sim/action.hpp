@@ -35,6 +35,7 @@ enum class action_kind : std::uint8_t {
   bit_flip = 18, ///< reads answer with one bit flipped
   slow_io = 19,  ///< operations take `length` each; `amount`: how many
 };
+inline constexpr std::uint8_t action_kinds = 20;
 
 enum crash_flag : std::int64_t {
   crash_plain = 0,          ///< peers see the sockets end; what was under way arrives

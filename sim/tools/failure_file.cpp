@@ -112,7 +112,7 @@ fault fault_of(const json& from) {
   out.at = duration{from.at("at_ns").get<std::int64_t>()};
   out.mark = from.value("mark", std::string{});
   out.nth = from.value("nth", std::uint64_t{0});
-  out.what.kind = by_name<action_kind>(from.at("kind").get<std::string>(), 255, "kind");
+  out.what.kind = by_name<action_kind>(from.at("kind").get<std::string>(), action_kinds, "kind");
   out.what.target = node_of(from, "target");
   if (from.contains("other"))
     out.what.other = node_of(from, "other");

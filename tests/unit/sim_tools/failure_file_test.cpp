@@ -81,6 +81,7 @@ TEST_CASE("failure file: what is damaged is named") {
   };
   CHECK(complaint("\"format\": 1", "\"format\": 2").find("format") != std::string::npos);
   CHECK(complaint("\"crash\"", "\"trash\"").find("trash") != std::string::npos);
+  CHECK(complaint("\"crash\"", "\"action(?)\"").find("action(?)") != std::string::npos);
   CHECK(complaint("\"worker2\"", "\"worker02\"").find("worker02") != std::string::npos);
   CHECK(complaint("\"pct\"", "\"best\"").find("best") != std::string::npos);
   CHECK(complaint("\"cut\"", "\"hurt\"").find("hurt") != std::string::npos);

@@ -22,7 +22,7 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr auto inf = std::numeric_limits<float>::infinity();
 
 } // namespace
@@ -67,13 +67,13 @@ TEST_CASE("learning rate: every schedule fills the fields that the servers read"
 
 TEST_CASE("learning rate: rates that are negative or not finite are refused by field and value") {
   CHECK(has(refusal(-0.5f), "initial is -0.5"));
-  CHECK(has(refusal(nan), "initial is nan"));
+  CHECK(has(refusal(not_a_number), "initial is nan"));
   CHECK(has(refusal(inf), "initial is inf"));
   CHECK(has(refusal(linear_decay{.end = -1.0f}), "end is -1"));
   CHECK(has(refusal(cosine_decay{.initial = -1.0f}), "initial is -1"));
   CHECK(has(refusal(exponential_decay{.rate = -1.0f}), "rate is -1"));
   CHECK(has(refusal(inverse_time_decay{.rate = inf}), "rate is inf"));
-  CHECK(has(refusal(piecewise_constant{{1}, {1, nan}}), "values[1] is nan"));
+  CHECK(has(refusal(piecewise_constant{{1}, {1, not_a_number}}), "values[1] is nan"));
 }
 
 TEST_CASE("learning rate: steps that don't ascend are refused by field and value") {
