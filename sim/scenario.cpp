@@ -10,12 +10,6 @@
 
 namespace troupe::sim {
 
-std::string_view to_string(order_kind kind) {
-  constexpr std::array<std::string_view, 4> names{"fifo", "random", "pct", "replay"};
-  auto i = static_cast<std::size_t>(kind);
-  return i < names.size() ? names[i] : "order(?)";
-}
-
 std::string run_result::rule() const {
   if (!rep.violations.empty())
     return rep.violations.front().rule;

@@ -46,7 +46,7 @@ result<json> parse_object(std::string_view text, std::string_view what) {
   json root;
   try {
     root = json::parse(text, watch);
-  } catch (const json::parse_error& e) {
+  } catch (const json::exception& e) { // a number that is too large is no parse_error
     return bad_config(what, std::string{"not JSON: "} + e.what());
   }
   if (too_deep)

@@ -1,52 +1,18 @@
 #include <troupe/transport/detail/asio_sockets.hpp>
 
-#include <charconv>
 #include <cstring>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <poll.h>
 #include <unistd.h>
 
+#include <troupe/transport/detail/address.hpp>
 #include <troupe/transport/detail/asio_poller.hpp>
 
 namespace troupe::detail {
 
 namespace {
-
-struct host_and_port {
-  std::string host{};
-  std::string port{};
-};
-
-failure malformed(const std::string& address) {
-  return make_failure(
-    errc::invalid_argument,
-    "address \"" + address + "\": expected host:port or [host]:port, port 0 to 65535");
-}
-
-bool is_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return ec == std::errc{} && end == text.data() + text.size();
-}
-
-result<host_and_port> split(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos || !is_port(std::string_view{address}.substr(colon + 1)))
-    return malformed(address);
-  host_and_port out{address.substr(0, colon), address.substr(colon + 1)};
-  const bool bracketed = out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']';
-  if (bracketed)
-    out.host = out.host.substr(1, out.host.size() - 2);
-  if (out.host.empty() || out.host.find_first_of("[] ") != std::string::npos)
-    return malformed(address);
-  // Without brackets nobody can tell where the host ends.
-  if (!bracketed && out.host.find(':') != std::string::npos)
-    return malformed(address);
-  return out;
-}
 
 bool is_loopback(const asio::ip::address& at) {
   return at.is_loopback()
@@ -107,7 +73,7 @@ std::string to_string(const tcp::endpoint& at) {
 }
 
 result<std::vector<tcp::endpoint>> resolve(asio::io_context& io, const std::string& address) {
-  auto parts = split(address);
+  auto parts = split_address(address);
   if (!parts)
     return parts.error();
   error_code ec;

@@ -8,6 +8,7 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::size_t callers_max = 1024;
+constexpr std::uint64_t answer_bytes_max = 4096; // queued for one peer
 constexpr duration hello_max = std::chrono::seconds{5};
 
 outgoing_frame make_frame(group_frame kind, std::string meta) {
@@ -55,7 +56,11 @@ void group_links::heed(peer_channels& peer, std::optional<group_notice>& notice)
       if (!notice)
         notice = decode_notice(peer.reader.meta());
       break;
-    case group_frame::ping: push(peer, group_frame::pong, {}); break;
+    case group_frame::ping:
+      // One that asks and does not read has its answers waiting.
+      if (peer.writer.queued_bytes() < answer_bytes_max)
+        push(peer, group_frame::pong, {});
+      break;
     case group_frame::pong: peer.answered = true; break;
     default: break;
   }

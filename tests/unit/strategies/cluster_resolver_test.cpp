@@ -215,6 +215,13 @@ TEST_CASE("cluster file: TF_CONFIG's form and the bare job map are both read") {
   CHECK(bare.task == own_task{});
 }
 
+TEST_CASE("cluster file: a number that no double holds is refused like any other text") {
+  file_map storage;
+  storage.files["n.json"] = R"({"ps": 1e999})";
+  CHECK(has(refusal(load_cluster_file(storage, "n.json")), "n.json"));
+  CHECK(has(refusal(cluster_spec::from_json(R"({"ps": -1e999})")), "1e999"));
+}
+
 TEST_CASE("cluster file: what cannot be used is refused with the path") {
   file_map storage;
   storage.files["a.json"] = R"({"ps": 3})";

@@ -1,0 +1,101 @@
+// Goal: what the fuzz targets found, and what they start from, holds with any compiler. Method:
+// every input of a target's corpus, and every seed, through the same function that libFuzzer calls;
+// no allocation may be larger than any input asks for by right.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <new>
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "fuzz.hpp"
+
+namespace {
+
+constexpr std::size_t allocation_bytes_max = std::size_t{16} << 20;
+
+void* allocated(std::size_t bytes, std::size_t alignment) {
+  if (bytes > allocation_bytes_max)
+    throw fuzz::broken{"an allocation of " + std::to_string(bytes) + " bytes"};
+  void* out = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (out == nullptr)
+    throw std::bad_alloc{};
+  return out;
+}
+
+} // namespace
+
+void* operator new(std::size_t bytes) { return allocated(bytes == 0 ? 1 : bytes, 16); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocated(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* at) noexcept { std::free(at); }
+void operator delete(void* at, std::size_t) noexcept { std::free(at); }
+void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
+void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
+
+namespace {
+
+std::vector<std::filesystem::path> corpus() {
+  std::vector<std::filesystem::path> out;
+  for (const auto& entry : std::filesystem::directory_iterator{TROUPE_FUZZ_CORPUS})
+    out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+} // namespace
+
+TEST_CASE("fuzz: every decoder takes all of its own seeds") {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < fuzz::decoders().size(); ++i) {
+    const auto& decoder = fuzz::decoders()[i];
+    CAPTURE(decoder.name);
+    CHECK(names.insert(decoder.name).second);
+    const auto seeds = decoder.seeds();
+    CHECK_FALSE(seeds.empty());
+    for (const auto& seed : seeds) {
+      bool taken = false;
+      CHECK_NOTHROW(taken = fuzz::run(fuzz::input_for(i, seed)));
+      CHECK(taken);
+    }
+  }
+}
+
+TEST_CASE("fuzz: every seed that is cut short is refused or holds") {
+  for (std::size_t i = 0; i < fuzz::decoders().size(); ++i) {
+    CAPTURE(fuzz::decoders()[i].name);
+    for (const auto& seed : fuzz::decoders()[i].seeds())
+      for (std::size_t n = 0; n < seed.size(); n += 1 + seed.size() / 64) {
+        CAPTURE(n);
+        CHECK_NOTHROW(fuzz::run(fuzz::input_for(i, std::string_view{seed}.substr(0, n))));
+      }
+  }
+}
+
+TEST_CASE("fuzz: every input of the corpus holds, and every decoder takes one") {
+  std::set<std::size_t> reached;
+  for (const auto& path : corpus()) {
+    CAPTURE(path);
+    const auto input = content_of(path);
+    CHECK(input.size() <= 4096);
+    bool taken = false;
+    CHECK_NOTHROW(taken = fuzz::run(input));
+    if (taken)
+      reached.insert((static_cast<unsigned char>(input[0])
+                      | std::size_t{static_cast<unsigned char>(input[1])} << 8)
+                     % fuzz::decoders().size());
+  }
+  for (std::size_t i = 0; i < fuzz::decoders().size(); ++i) {
+    CAPTURE(fuzz::decoders()[i].name);
+    CHECK(reached.contains(i));
+  }
+}
