@@ -1,5 +1,6 @@
 #include <troupe/actors/coordinator.hpp>
 
+#include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
 
 #include <algorithm>
@@ -43,6 +44,8 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
     [this](member_joined& msg) { on_joined(msg); },
     [this](member_lost& msg) { on_lost(msg); },
     [this](lanes_seen& msg) { on_lanes(msg); },
+    [this](worker_linked& msg) { on_linked(msg); },
+    [this](link_ended& msg) { on_link_ended(msg); },
     [this](worker_report& msg) { on_report(msg); },
     [this](request_variable& msg) { return on_create(msg); },
     [this](closures_settled& msg) { on_settled(msg); },
@@ -75,10 +78,50 @@ void coordinator_state::on_joined(member_joined& msg) {
     return;
   if (options_.on_member)
     options_.on_member(msg.who.task, msg.who.inc.counter, true);
-  if (msg.who.task.job == job_kind::worker)
+  if (msg.who.task.job == job_kind::worker && options_.end_link) {
+    auto index = msg.who.task.index;
+    joining_[index] = std::move(msg);
+    meet(index);
+  } else if (msg.who.task.job == job_kind::worker)
     worker_joined(msg);
   else if (msg.who.task.job == job_kind::ps)
     server_joined(msg);
+}
+
+void coordinator_state::on_linked(worker_linked& msg) {
+  if (!msg.here.value)
+    return mark(env_, "coordinator.stranger_refused");
+  auto index = msg.task.index;
+  linked_[index] = std::move(msg);
+  meet(index);
+}
+
+/// A worker of another process is there once it is a member and its link is up: what it is told
+/// then travels on that link alone.
+void coordinator_state::meet(std::uint32_t index) {
+  auto who = joining_.find(index);
+  auto link = linked_.find(index);
+  if (ending_ || who == joining_.end() || link == linked_.end()
+      || who->second.who.inc != link->second.inc)
+    return;
+  auto msg = std::move(who->second);
+  msg.handle = std::move(link->second.handle);
+  joining_.erase(who);
+  linked_.erase(link);
+  worker_joined(msg);
+}
+
+void coordinator_state::on_link_ended(const link_ended& msg) {
+  if (!msg.here.value)
+    return mark(env_, "coordinator.stranger_refused");
+  auto index = msg.task.index;
+  if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
+    linked_.erase(at);
+  if (msg.clean || ending_ || !core_.is_up(index, msg.inc))
+    return;
+  mark(env_, "coordinator.link_lost");
+  tell(self_, membership_,
+       fence_member{.task = msg.task, .inc = msg.inc, .reason = "its link ended: " + msg.reason});
 }
 
 void coordinator_state::worker_joined(const member_joined& msg) {
@@ -92,10 +135,17 @@ void coordinator_state::worker_joined(const member_joined& msg) {
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
   admit(handle, msg.who.inc);
+  // Servers forget terms when they are lost; a worker that obeys a higher one would hear nothing.
+  if (msg.term >= term_ && !queue())
+    raise_term(msg.term);
   trace(env_, "coordinator.worker_joined",
         {{"worker", index}, {"incarnation", msg.who.inc.counter}});
   if (queue())
     queue()->set_live_workers(core_.live());
+  if (msg.term > term_) {
+    mark(env_, "coordinator.worker_of_later_term");
+    give_up_worker(index, "it obeys a later coordinator");
+  }
   check_started();
   dispatch();
 }
@@ -128,20 +178,25 @@ void coordinator_state::grant(std::uint32_t index) {
     });
 }
 
+/// @pre nothing is dispatched yet.
+void coordinator_state::raise_term(term_no above) {
+  mark(env_, "coordinator.term_raised");
+  term_ = next(above);
+  for (auto& [i, s] : servers_) {
+    s.ready = false;
+    grant(i);
+  }
+  for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
+    admit(link.handle, core_.workers().at(i).inc);
+}
+
 void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer) {
   auto at = servers_.find(index);
   if (at == servers_.end() || at->second.who.inc != inc)
     return;
   if (answer.why.code == errc::superseded
       && !queue()) { // nothing is dispatched yet: take a higher term, from all again
-    mark(env_, "coordinator.term_raised");
-    term_ = next(answer.highest);
-    for (auto& [i, s] : servers_) {
-      s.ready = false;
-      grant(i);
-    }
-    for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
-      admit(link.handle, core_.workers().at(i).inc);
+    raise_term(answer.highest);
     return;
   }
   if (answer.why.code != errc::none) {
@@ -178,7 +233,16 @@ void coordinator_state::check_started() {
   shared_->queue = std::make_unique<closure_queue>(
     env_, shared_->board, term_, limits,
     closure_queue_hooks{
-      .on_work = [poke] { poke(work_waiting{}); },
+      .on_work =
+        [poke, weak, shared = shared_.get()] {
+          // alone it is sent by the thread that brings it; many are sent together
+          auto strong =
+            shared->queue->levels().in_flight == 0 ? weak.lock() : caf::strong_actor_ptr{};
+          if (strong)
+            tell_here(caf::actor_cast<coordinator_actor>(strong), work_waiting{});
+          else
+            poke(work_waiting{});
+        },
       .on_cancel =
         [poke](std::uint64_t generation) { poke(cancel_requested{.generation = generation}); },
       .name_of =
@@ -199,6 +263,9 @@ void coordinator_state::on_lost(member_lost& msg) {
   if (options_.on_member)
     options_.on_member(msg.who.task, msg.who.inc.counter, false);
   if (msg.who.task.job == job_kind::worker) {
+    if (auto at = joining_.find(msg.who.task.index);
+        at != joining_.end() && at->second.who.inc == msg.who.inc)
+      joining_.erase(at);
     if (core_.is_up(msg.who.task.index, msg.who.inc))
       worker_lost(msg.who.task.index, msg);
   } else if (msg.who.task.job == job_kind::ps) {
@@ -209,6 +276,8 @@ void coordinator_state::on_lost(member_lost& msg) {
 }
 
 void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
+  if (options_.end_link)
+    options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
   auto lanes = options_.lanes;
   links_.erase(index);

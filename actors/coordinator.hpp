@@ -35,6 +35,9 @@ struct coordinator_options {
   std::uint32_t max_strikes = 5;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
+  /// Ends a lost worker's link once its last words have come; set where workers in other processes
+  /// are spoken to on links.
+  std::function<void(const task_id& task, const incarnation& inc)> end_link{};
   closure_queue_options queue{};
   failure_classifier::options faults{};
 };
@@ -152,6 +155,8 @@ private:
   void on_joined(member_joined& msg);
   void on_lost(member_lost& msg);
   void on_lanes(lanes_seen& msg);
+  void on_linked(worker_linked& msg);
+  void on_link_ended(const link_ended& msg);
   void on_report(worker_report& msg);
   caf::result<variable_answer> on_create(request_variable& msg);
   void on_settled(closures_settled& msg);
@@ -161,10 +166,12 @@ private:
   void create_shards_on_servers(std::vector<variable_spec> specs,
                                 std::function<void(const failure&)> done);
   void announce(const std::vector<variable_spec>& specs);
+  void meet(std::uint32_t index);
   void worker_joined(const member_joined& msg);
   void admit(const worker_actor& worker, const incarnation& inc);
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);
+  void raise_term(term_no above);
   void on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer);
   void check_started();
   void worker_lost(std::uint32_t index, const member_lost& msg);
@@ -211,6 +218,8 @@ private:
   std::map<std::uint32_t, server> servers_{};
   std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
   std::map<std::uint32_t, worker_link> links_{};
+  std::map<std::uint32_t, member_joined> joining_{}; ///< members whose link is not there yet
+  std::map<std::uint32_t, worker_linked> linked_{}; ///< links of whom membership has not spoken yet
   std::map<variable_id, variable_spec> variables_{};
   std::map<resource_id, resource_order> resources_{};
   dispatch_core core_{};

@@ -30,6 +30,8 @@ void coordinator_state::dispatch() {
       auto queued = queue()->levels().queued;
       auto share =
         std::max<std::size_t>(1, std::min(room, queued / std::max<std::size_t>(core_.live(), 1)));
+      if (!core_.worth_sending(index, share, room))
+        continue;
       auto batch = queue()->take(index, share, core_.workers().at(index).flights.empty());
       if (batch.empty())
         continue;
@@ -230,6 +232,9 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
   task_id worker{.job = job_kind::worker, .index = index};
   bool server_lost =
     why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
+  // Steps ask for variables that were made; the news of the loss may still be on its way here.
+  if (why.where.task.job == job_kind::ps && why.code == errc::unknown_variable)
+    why = came_back_empty(std::move(why));
   trace(env_, "coordinator.attempt_failed",
         {{"closure", flew.what->id.seq},
          {"worker", index},
@@ -248,6 +253,15 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
+      if (why.code != errc::cancelled) { // the cancel kept it from another try: that is its end
+        mark(env_, "coordinator.retry_cancelled");
+        auto text =
+          "closure " + std::to_string(flew.what->id.seq) + " was cancelled: " + to_string(why);
+        auto where = std::move(why.where);
+        why = make_failure(errc::cancelled, std::move(text));
+        why.where = std::move(where);
+      }
+      [[fallthrough]];
     case verdict::fatal: {
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
       if (acknowledged || planted(planted_bug::cancel_unconfirmed))

@@ -3,7 +3,9 @@
 namespace troupe {
 
 data_session::data_session(std::unique_ptr<channel> wire, std::uint64_t frame_bytes_max)
-  : wire_{std::move(wire)}, in_{data_limits(frame_bytes_max)}, out_{data_limits(frame_bytes_max)} {}
+  : wire_{std::move(wire)},
+    in_{data_limits(frame_bytes_max)},
+    out_{data_limits(frame_bytes_max), wire_->can_damage()} {}
 
 result<std::unique_ptr<data_session>> data_session::open(const environment& env,
                                                          const data_peer& peer,

@@ -35,6 +35,12 @@ std::size_t dispatch_core::room(std::uint32_t index, function_index function,
   return w.flights.size() >= limit || w.recalls > 0 || w.stuck ? 0 : limit - w.flights.size();
 }
 
+bool dispatch_core::worth_sending(std::uint32_t index, std::size_t count, std::size_t room) const {
+  constexpr std::size_t many = 32;
+  const auto& w = workers_.at(index);
+  return w.flights.size() <= w.lanes || count >= std::min(many, (w.flights.size() + room) / 2);
+}
+
 std::vector<std::uint32_t> dispatch_core::by_load() const {
   std::vector<std::uint32_t> out;
   for (const auto& [index, w] : workers_)

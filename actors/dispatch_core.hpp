@@ -42,6 +42,10 @@ public:
 
   /// Flights that worker may take now, one running per lane and the credits for `function` ahead.
   std::size_t room(std::uint32_t index, function_index function, const function_times& times) const;
+  /// Whether to send it `count` more now, of the `room` that it has. Not a few to one that has work
+  /// waiting: a message costs as much as many short closures, and more come together until its next
+  /// report.
+  bool worth_sending(std::uint32_t index, std::size_t count, std::size_t room) const;
   /// Workers in the order in which they should be offered work: fewest flights first.
   std::vector<std::uint32_t> by_load() const;
   void sent(std::uint32_t index, flight what);

@@ -1,5 +1,7 @@
 #include <troupe/actors/failure_classifier.hpp>
 
+#include <utility>
+
 #include <troupe/core/planted.hpp>
 
 namespace troupe {
@@ -39,13 +41,20 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
                                                                       : verdict::fatal;
   if (why.code == errc::cancelled && from != worker)
     return verdict::put_back;
-  bool from_worker = from == worker;
-  if (from_worker && !batch_cancelled
-      && (is_fault_of_the_way(why.code) || why.code == errc::fenced || why.code == errc::cancelled))
-    return verdict::worker_lost;
-  return batch_cancelled && (why.code == errc::cancelled || why.code == errc::fenced)
-           ? verdict::cancelled
-           : verdict::fatal;
+  bool lost =
+    is_fault_of_the_way(why.code) || why.code == errc::fenced || why.code == errc::cancelled;
+  if (from == worker && lost)
+    return batch_cancelled ? verdict::cancelled : verdict::worker_lost;
+  return batch_cancelled && why.code == errc::fenced ? verdict::cancelled : verdict::fatal;
+}
+
+failure came_back_empty(failure why) {
+  auto named = make_failure(errc::unavailable, to_string(why.where.task)
+                                                 + " was lost with its variables, and came back "
+                                                   "without them: "
+                                                 + why.text);
+  named.where = std::move(why.where);
+  return named;
 }
 
 } // namespace troupe

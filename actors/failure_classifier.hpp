@@ -5,6 +5,7 @@
 #include <map>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/ids.hpp>
 #include <troupe/core/time.hpp>
 
 namespace troupe {
@@ -41,5 +42,9 @@ private:
   std::map<task_id, std::deque<time_point>> server_faults_{};
   std::deque<time_point> deadline_faults_{};
 };
+
+/// What a server says of variables that were made there: `unavailable`, naming its loss.
+/// @pre `why` is `unknown_variable`, and a server's.
+failure came_back_empty(failure why);
 
 } // namespace troupe

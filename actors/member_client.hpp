@@ -84,6 +84,8 @@ public:
   bool is_member() const { return inc_.counter != 0; }
   const view& current() const { return view_; }
   const member_options& options() const { return options_; }
+  /// Where the coordinator takes a link of this life; empty: it takes none.
+  const std::string& link_address() const { return link_address_; }
   void learn_term(term_no term) { view_.term = std::max(view_.term, term); }
 
   message_header header(const incarnation& receiver = {}) {
@@ -145,6 +147,22 @@ public:
     if (is_member() && membership_)
       tell(self_, membership_, leave{.header = header()});
     end({});
+  }
+
+  /// The link of this life is gone, and the coordinator may believe that we are: comes back as
+  /// somebody new.
+  void on_link_lost(const std::string& why) {
+    if (!is_member() || ended_)
+      return;
+    trace(env_, "member.link_lost",
+          {{"task", to_string(options_.task)}, {"incarnation", inc_.counter}, {"why", why}});
+    mark(env_, "member.link_lost");
+    if (membership_)
+      tell(self_, membership_, leave{.header = header()});
+    inc_ = {};
+    nonce_ = 0;
+    on_.on_fenced();
+    later(dial_timer, jitter(options_.retry_ms_max));
   }
 
   bool on_tick(const tick& msg) {
@@ -263,7 +281,8 @@ private:
               .functions_hash = table.hash(),
               .functions = table.lines(),
               .data_address = options_.data_address,
-              .control_address = control_address_};
+              .control_address = control_address_,
+              .term = view_.term};
     std::size_t bytes = 0;
     for (const auto& line : msg.functions)
       bytes += line.name.size() + line.signature.size() + 8;
@@ -302,6 +321,7 @@ private:
       return;
     inc_ = answer.inc;
     view_ = std::move(answer.current);
+    link_address_ = std::move(answer.link_address);
     trace_view("member.admitted");
     on_.on_admitted(inc_, view_);
     if (options_.admitted)
@@ -374,6 +394,7 @@ private:
   events on_;
   membership_actor membership_{};
   std::string control_address_{};
+  std::string link_address_{};
   std::uint64_t nonce_ = 0;
   incarnation inc_{};
   view view_{};

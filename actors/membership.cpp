@@ -96,7 +96,7 @@ caf::result<hello_answer> membership_state::on_hello(hello& msg) {
                            [&](const auto& p) { return p.second.handle == sender; });
   if (!known) // a member only asks whether we live
     self_->monitor(sender);
-  waiting_[number] = {.promise = promise, .handle = sender};
+  waiting_[number] = {.promise = promise, .handle = sender, .term = msg.term};
   act(core_.on_hello(msg, number, env_.clock.now()));
   return promise;
 }
@@ -237,8 +237,13 @@ void membership_state::welcome(const membership_action::welcome& what) {
   p = {.task = what.task,
        .inc = what.inc,
        .handle = at->second.handle,
-       .announced = p.announced && p.inc == what.inc};
-  at->second.promise.deliver(hello_answer{.why = {}, .inc = what.inc, .current = core_.current()});
+       .announced = p.announced && p.inc == what.inc,
+       .term = at->second.term};
+  at->second.promise.deliver(hello_answer{
+    .why = {},
+    .inc = what.inc,
+    .current = core_.current(),
+    .link_address = what.task.job == job_kind::worker ? options_.link_address : std::string{}});
   waiting_.erase(at);
 }
 
@@ -274,9 +279,11 @@ void membership_state::announce_if_new(const task_id& task) {
 
 void membership_state::announce(const member& who) {
   if (coordinator_)
-    tell(
-      self_, coordinator_,
-      member_joined{.who = who, .current = core_.current(), .handle = peers_.at(who.task).handle});
+    tell(self_, coordinator_,
+         member_joined{.who = who,
+                       .current = core_.current(),
+                       .handle = peers_.at(who.task).handle,
+                       .term = peers_.at(who.task).term});
 }
 
 void membership_state::lost(const membership_action::lost& what) {

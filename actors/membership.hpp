@@ -18,6 +18,7 @@ struct membership_actor_options {
   std::string listen_host{};
   std::uint16_t listen_port = 0;
   std::uint64_t publish_ms = 5'000;
+  std::string link_address{}; ///< where workers find their coordinator's links; told in a welcome
   /// Set with the port once published, or with `address_in_use`.
   std::shared_ptr<promise_slot<std::uint16_t>> published{};
   /// Set when the cluster has ended: every member has gone, or the deadline passed.
@@ -45,10 +46,12 @@ private:
     incarnation inc{};
     caf::strong_actor_ptr handle{};
     bool announced = false; ///< the coordinator was told
+    term_no term{};         ///< of its hello
   };
   struct waiting_hello {
     caf::typed_response_promise<hello_answer> promise{};
     caf::strong_actor_ptr handle{};
+    term_no term{};
   };
 
   caf::result<hello_answer> on_hello(hello& msg);

@@ -122,7 +122,7 @@ result<void> parameter_client::prepare_blocks(const variable_spec& spec, variabl
     if (!(*link)->copies())
       continue;
     if (!whole.defined())
-      whole = tensor{spec.type, spec.shape};
+      whole = pool_.make(spec.type, spec.shape);
     block.values = spec.is_sharded() ? whole.rows(part.row_begin, part.row_end) : whole;
   }
   return {};
@@ -156,7 +156,7 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
   auto rows = tensor::of<std::int64_t>({static_cast<std::int64_t>(unique.size())}, unique);
   auto got_shape = row_shape;
   got_shape.insert(got_shape.begin(), rows.size());
-  tensor got{spec.type, got_shape};
+  auto got = pool_.make(spec.type, got_shape);
   if (auto ok = add_gathers(spec, rows, got); !ok)
     return ok.error();
   if (auto ok = run_reads(); !ok)
@@ -168,7 +168,7 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
   std::vector<std::int64_t> place(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i)
     place[i] = std::lower_bound(unique.begin(), unique.end(), ids[i]) - unique.begin();
-  tensor out{spec.type, std::move(shape)};
+  auto out = pool_.make(spec.type, std::move(shape));
   auto row_bytes = static_cast<std::size_t>(spec.row_size()) * size_of(spec.type);
   if (row_bytes > 0)
     kernels::gather_row_bytes(got.bytes(), row_bytes, place, out.mutable_bytes());

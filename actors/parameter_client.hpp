@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/actors/server_link.hpp>
+#include <troupe/actors/tensor_pool.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe {
@@ -132,6 +133,7 @@ private:
   std::vector<scratch> scratch_{}; // by server; empty between calls
   std::unique_ptr<channel_poller> poller_;
   tensor no_rows_;
+  tensor_pool pool_{}; // what is read comes and goes
   closure_id closure_{};
   attempt_no attempt_{};
   origin from_{};

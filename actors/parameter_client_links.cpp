@@ -94,8 +94,11 @@ result<void> parameter_client::finish(time_point deadline) {
   if (auto ok = drive(waiting_for::pushes, deadline); !ok)
     return ok;
   auto refused = take_push_refusals();
-  if (refused)
+  if (refused) {
     mark(env_, "client.all_acked");
+    trace(env_, "client.acked",
+          {{"term", closure_.term}, {"closure", closure_.seq}, {"attempt", attempt_}});
+  }
   return refused;
 }
 

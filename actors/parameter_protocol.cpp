@@ -1,5 +1,7 @@
 #include <troupe/actors/parameter_protocol.hpp>
 
+#include <cstring>
+
 #include <troupe/core/mac.hpp>
 #include <troupe/core/planted.hpp>
 
@@ -41,12 +43,11 @@ std::uint64_t bytes_of(const piece_meta& x) {
 
 } // namespace
 
-result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta,
-                                                 std::uint64_t bulk_bytes) {
+result<void> check_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes) {
   std::uint64_t left = bulk_bytes;
   for (const auto& x : meta.pieces) {
     if (auto ok = check_piece(x, bulk_bytes); !ok)
-      return ok.error();
+      return ok;
     auto bytes = bytes_of(x);
     if (bytes > left)
       return make_failure(errc::bad_frame,
@@ -56,20 +57,71 @@ result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta,
   if (left != 0)
     return make_failure(errc::bad_frame,
                         "push: " + std::to_string(left) + " bytes of bulk too many");
-  std::vector<mutation_piece> out(meta.pieces.size());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto& x = meta.pieces[i];
-    out[i].variable = x.to.variable;
-    out[i].shard = x.to.shard;
-    out[i].key = x.key;
-    out[i].attempt = x.attempt;
-    out[i].kind = x.kind;
-    out[i].at_least_once = (x.flags & piece_meta::at_least_once) != 0;
+  return {};
+}
+
+namespace {
+
+mutation_piece piece_of(const piece_meta& x) {
+  mutation_piece out;
+  out.variable = x.to.variable;
+  out.shard = x.to.shard;
+  out.key = x.key;
+  out.attempt = x.attempt;
+  out.kind = x.kind;
+  out.at_least_once = (x.flags & piece_meta::at_least_once) != 0;
+  return out;
+}
+
+tensor copy_of(dtype type, shape_t shape, const_bytes from) {
+  tensor out{type, std::move(shape)};
+  if (!from.empty())
+    std::memcpy(out.mutable_bytes().data(), from.data(), from.size());
+  return out;
+}
+
+/// Values where they lie, if any bytes there are values and the processor can load them.
+tensor values_in(const piece_meta& x, const_bytes from) {
+  bool divides = x.kind == mutation_kind::scatter_div; // by what was checked before
+  bool aligned = reinterpret_cast<std::uintptr_t>(from.data()) % size_of(x.type) == 0;
+  if (divides || !aligned || from.empty())
+    return copy_of(x.type, x.shape, from);
+  auto* data = const_cast<std::byte*>(from.data()); // a piece's values are only read
+  return tensor{x.type, x.shape, std::shared_ptr<void>{data, [](void*) {}}, data};
+}
+
+} // namespace
+
+std::vector<mutation_piece> pieces_in(const mutate_meta& meta, const_bytes bulk) {
+  std::vector<mutation_piece> out;
+  out.reserve(meta.pieces.size());
+  for (const auto& x : meta.pieces) {
+    out.push_back(piece_of(x));
+    auto values_bytes = static_cast<std::size_t>(bytes_of(x) - x.rows * 8);
     if ((x.flags & piece_meta::has_values) != 0)
-      out[i].values = planted(planted_bug::half_a_push) ? tensor::zeros(x.type, x.shape)
-                                                        : tensor{x.type, x.shape};
+      out.back().values = values_in(x, bulk.first(values_bytes));
+    bulk = bulk.subspan(values_bytes);
     if ((x.flags & piece_meta::has_indices) != 0)
-      out[i].indices = tensor{dtype::i64, {static_cast<std::int64_t>(x.rows)}};
+      out.back().indices = copy_of(dtype::i64, {static_cast<std::int64_t>(x.rows)},
+                                   bulk.first(static_cast<std::size_t>(x.rows * 8)));
+    bulk = bulk.subspan(static_cast<std::size_t>(x.rows * 8));
+  }
+  return out;
+}
+
+result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes,
+                                                 tensor_pool& pool) {
+  if (auto ok = check_pieces(meta, bulk_bytes); !ok)
+    return ok.error();
+  std::vector<mutation_piece> out;
+  out.reserve(meta.pieces.size());
+  for (const auto& x : meta.pieces) {
+    out.push_back(piece_of(x));
+    if ((x.flags & piece_meta::has_values) != 0)
+      out.back().values = planted(planted_bug::half_a_push) ? tensor::zeros(x.type, x.shape)
+                                                            : pool.make(x.type, x.shape);
+    if ((x.flags & piece_meta::has_indices) != 0)
+      out.back().indices = pool.make(dtype::i64, {static_cast<std::int64_t>(x.rows)});
   }
   return out;
 }
@@ -85,7 +137,8 @@ std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces) {
 
 bulk_part bulk_of(const tensor& x) { return {x.bytes(), std::make_shared<const tensor>(x)}; }
 
-outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request) {
+outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request,
+                         std::uint64_t position) {
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(data_kind::mutate);
   frame.request = request;
@@ -110,7 +163,13 @@ outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t r
         frame.bulk.push_back(bulk_of(*part));
     meta.pieces.push_back(std::move(x));
   }
-  frame.meta = encode_meta(std::move(meta));
+  frame.meta = encode_meta(meta);
+  constexpr auto alignment = mutate_meta::bulk_alignment;
+  auto behind = (position + frame_header_bytes + frame.meta.size()) % alignment;
+  if (behind != 0) {
+    meta.padding.assign(alignment - behind, '\0');
+    frame.meta = encode_meta(std::move(meta));
+  }
   return frame;
 }
 

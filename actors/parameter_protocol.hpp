@@ -11,6 +11,7 @@
 
 #include <troupe/actors/blob_table.hpp>
 #include <troupe/actors/server_link.hpp>
+#include <troupe/actors/tensor_pool.hpp>
 #include <troupe/core/payload.hpp>
 #include <troupe/transport/frame.hpp>
 
@@ -21,7 +22,7 @@
 ///     channel := hello (refused | welcome (question | answer)*)
 namespace troupe {
 
-inline constexpr std::uint16_t data_protocol_version = 1;
+inline constexpr std::uint16_t data_protocol_version = 2;
 
 enum class data_kind : std::uint8_t {
   hello = 1,        ///< hello_meta. First on every channel
@@ -53,6 +54,22 @@ constexpr frame_limits data_limits(std::uint64_t bulk_bytes_max) {
 
 /// Shards or pieces in a frame; a link sends more in several.
 inline constexpr std::size_t items_per_frame_max = 512;
+/// A link starts another frame before it would have more bulk than that, so that one frame is sent
+/// while the next is made ready and the one before applied. A single block may be larger.
+inline constexpr std::uint64_t bytes_per_frame_wanted = std::uint64_t{1} << 20;
+
+/// How many items from the front go in the next frame. `bytes_of(i)`: bulk of item i.
+template <class F>
+std::size_t items_of_frame(std::size_t items, F bytes_of) {
+  std::uint64_t bytes = 0;
+  std::size_t n = 0;
+  for (; n < items && n < items_per_frame_max; ++n) {
+    bytes += bytes_of(n);
+    if (n > 0 && bytes > bytes_per_frame_wanted)
+      break;
+  }
+  return n;
+}
 
 struct hello_meta {
   std::uint16_t version = data_protocol_version;
@@ -127,7 +144,12 @@ struct piece_meta {
 
 struct mutate_meta {
   std::vector<piece_meta> pieces{};
-  TROUPE_FIELDS(mutate_meta, pieces)
+  /// Makes the bulk begin at a multiple of `bulk_alignment` in the stream, so that a server can use
+  /// it where it lies.
+  std::string padding{};
+  TROUPE_FIELDS(mutate_meta, pieces, padding)
+
+  static constexpr std::size_t bulk_alignment = 64;
 };
 
 struct piece_answer {
@@ -191,14 +213,23 @@ result<T> decode_meta(std::string_view bytes, const char* what) {
   }
 }
 
-/// Memory for a push as `meta` describes it: tensors of their own, filled by the frame's bulk.
 /// `bad_frame` when a kind, a type, a shape or a flag can't be, or the sizes don't sum to
-/// `bulk_bytes`; nothing is allocated then.
-result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes);
+/// `bulk_bytes`.
+result<void> check_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes);
+/// Memory for a push as `meta` describes it, from `pool`: tensors of their own, to be filled by the
+/// frame's bulk. Errors as `check_pieces`; nothing is allocated then.
+result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes,
+                                                 tensor_pool& pool);
+/// The pieces of a push whose bulk lies whole in memory that its sender can still write to: row
+/// numbers and divisors are copied before anybody checks them, other values stay where they are.
+/// @pre `check_pieces` holds; `bulk` outlives the pieces.
+std::vector<mutation_piece> pieces_in(const mutate_meta& meta, const_bytes bulk);
 /// Where the bulk of staged pieces goes, in wire order.
 std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces);
-/// The frame of a push; the bulk refers to the pieces' tensors and keeps them.
-outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request);
+/// The frame of a push that will stand at `position` of its stream; the bulk refers to the pieces'
+/// tensors and keeps them.
+outgoing_frame make_push(std::span<const mutation_piece> pieces, std::uint64_t request,
+                         std::uint64_t position = 0);
 /// Bulk that keeps its tensor.
 bulk_part bulk_of(const tensor& x);
 

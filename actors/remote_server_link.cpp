@@ -35,11 +35,12 @@ result<std::unique_ptr<server_link>> remote_server_link::connect(const environme
 result<void> remote_server_link::ask(outgoing_frame frame, pending what) {
   what.request = frame.request;
   bool push = what.answer == data_kind::mutate_ack;
+  bool ends_push = what.ends_push;
   if (auto ok = session_->out().push(std::move(frame)); !ok)
     return ok;
   ++(push ? owned_pushes_ : owned_reads_);
   if (push) {
-    ++pushes_;
+    pushes_ += ends_push ? 1 : 0;
     push_bytes_ += what.push_bytes;
   }
   pending_.push_back(std::move(what));
@@ -47,8 +48,10 @@ result<void> remote_server_link::ask(outgoing_frame frame, pending what) {
 }
 
 result<void> remote_server_link::start_reads(std::span<const read_part> parts) {
-  for (std::size_t at = 0; at < parts.size(); at += items_per_frame_max) {
-    auto some = parts.subspan(at, std::min(items_per_frame_max, parts.size() - at));
+  for (std::size_t at = 0; at < parts.size(); at += pending_.back().items) {
+    auto some = parts.subspan(at, items_of_frame(parts.size() - at, [&](std::size_t i) {
+                                return parts[at + i].to->values.size_bytes();
+                              }));
     pending what;
     what.answer = data_kind::read_reply;
     what.items = some.size();
@@ -89,14 +92,21 @@ result<void> remote_server_link::start_gathers(std::span<gather_part> parts) {
 
 result<void> remote_server_link::start_mutations(std::span<const mutation_piece> pieces,
                                                  const origin&) {
-  for (std::size_t at = 0; at < pieces.size(); at += items_per_frame_max) {
-    auto some = pieces.subspan(at, std::min(items_per_frame_max, pieces.size() - at));
+  auto bytes_of = [](const mutation_piece& piece) -> std::uint64_t {
+    return piece.values.size_bytes() + piece.indices.size_bytes();
+  };
+  for (std::size_t at = 0; at < pieces.size(); at += pending_.back().items) {
+    auto some = pieces.subspan(at, items_of_frame(pieces.size() - at, [&](std::size_t i) {
+                                 return bytes_of(pieces[at + i]);
+                               }));
     pending what;
     what.answer = data_kind::mutate_ack;
     what.items = some.size();
+    what.ends_push = at + some.size() == pieces.size();
     for (const auto& piece : some)
-      what.push_bytes += piece.values.size_bytes() + piece.indices.size_bytes();
-    if (auto ok = ask(make_push(some, session_->next_request()), std::move(what)); !ok)
+      what.push_bytes += bytes_of(piece);
+    auto frame = make_push(some, session_->next_request(), session_->out().position());
+    if (auto ok = ask(std::move(frame), std::move(what)); !ok)
       return ok;
   }
   return {};
@@ -168,7 +178,7 @@ result<void> remote_server_link::take_answer() {
   auto what = std::move(pending_.front());
   pending_.pop_front();
   if (what.answer == data_kind::mutate_ack) {
-    --pushes_;
+    pushes_ -= what.ends_push ? 1 : 0;
     push_bytes_ -= what.push_bytes;
     auto meta = decode_meta<ack_meta>(in.meta(), "mutate_ack");
     if (!meta || meta->answers.size() != what.items)

@@ -48,6 +48,7 @@ private:
     bool owned = true;     // somebody waits for it
     std::size_t items = 0; // blocks or answers expected
     std::uint64_t push_bytes = 0;
+    bool ends_push = false;           // the last frame of a push
     std::vector<tensor> into{};       // where the rows go, kept until they came
     std::vector<row_block*> blocks{}; // get their versions; valid while owned
   };
@@ -62,7 +63,7 @@ private:
   std::deque<pending> pending_{};
   std::size_t owned_reads_ = 0;
   std::size_t owned_pushes_ = 0;
-  std::size_t pushes_ = 0; // without answer, disowned ones included
+  std::size_t pushes_ = 0; // not answered whole, disowned ones included
   std::uint64_t push_bytes_ = 0;
   failure read_refusal_{};
   failure push_refusal_{};

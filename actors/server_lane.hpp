@@ -35,9 +35,10 @@ struct server_lane_options {
 /// state machines run on the lane that calls `run`; `stop`, `fence` and `set_incarnation` are for
 /// any thread.
 ///
-/// A push is staged in memory of its own and applied only once its frame's checksum held, so one
-/// that is cut short changes nothing (INV-S2). Frames of one channel are served in order, a turn at
-/// a time. Marks: server.push_cut_short, server.fenced_refused.
+/// A push is staged whole, in memory of its own or in the channel's, and applied only once all of
+/// it is there and its frame's checksum held, so one that is cut short changes nothing (INV-S2).
+/// Frames of one channel are served in order, a turn at a time. Marks: server.push_cut_short,
+/// server.fenced_refused.
 class server_lane {
 public:
   server_lane(const environment& env, server_lane_options options);
@@ -86,7 +87,11 @@ private:
   result<void> on_read_cut(session& s);
   result<void> on_restore(session& s);
   result<void> on_stats(session& s);
-  blocks_meta collect_rows(session& s, const gather_meta& meta, std::vector<bulk_part>& bulk);
+  struct rows_wanted;
+  result<std::vector<rows_wanted>> find_rows(const gather_meta& meta) const;
+  bool gather_in_place(session& s, std::span<const rows_wanted> from);
+  blocks_meta collect_rows(session& s, std::span<const rows_wanted> from,
+                           std::vector<bulk_part>& bulk);
   void answer_blocks(session& s, data_kind kind, blocks_meta meta, std::vector<bulk_part> bulk);
   void answer(session& s, data_kind kind, std::string meta, std::vector<bulk_part> bulk = {});
   void answer_done(session& s, result<void> how);
@@ -98,6 +103,7 @@ private:
   std::unique_ptr<channel_listener> listener_{};
   bool listening_watched_ = false;
   std::vector<std::unique_ptr<session>> sessions_{};
+  tensor_pool pool_{}; // what comes and goes is staged in it
   std::atomic<std::size_t> channel_count_{0};
   std::atomic<bool> stopped_{false};
 

@@ -1,6 +1,8 @@
 // The second half of server_lane.cpp: what each kind of frame asks for.
 #include <troupe/actors/detail/server_session.hpp>
 
+#include <cstring>
+
 namespace troupe {
 
 namespace {
@@ -39,7 +41,15 @@ result<void> server_lane::place_bulk(session& s) {
       auto meta = decode_meta<mutate_meta>(s.in.meta(), "mutate");
       if (!meta)
         return meta.error();
-      auto staged = stage_pieces(*meta, bytes);
+      if (s.in.may_view(*s.wire)) {
+        if (auto ok = check_pieces(*meta, bytes); !ok)
+          return ok;
+        s.push = std::move(*meta);
+        s.in.view();
+        s.receiving_push = true;
+        return {};
+      }
+      auto staged = stage_pieces(*meta, bytes, pool_);
       if (!staged)
         return staged.error();
       s.pieces = std::move(*staged);
@@ -54,7 +64,7 @@ result<void> server_lane::place_bulk(session& s) {
       auto rows = index_count(*meta, bytes);
       if (!rows)
         return rows.error();
-      s.tensors.assign(1, tensor{dtype::i64, {static_cast<std::int64_t>(*rows)}});
+      s.tensors.assign(1, pool_.make(dtype::i64, {static_cast<std::int64_t>(*rows)}));
       parts.push_back(s.tensors[0].mutable_bytes());
       break;
     }
@@ -188,43 +198,95 @@ result<void> server_lane::on_read(session& s) {
   return {};
 }
 
+/// An item of a gather: its shard, and the place of its rows in the answer.
+struct server_lane::rows_wanted {
+  std::shared_ptr<shard> from{};
+  std::size_t rows = 0;
+  std::size_t bytes = 0;
+};
+
 result<void> server_lane::on_gather(session& s) {
   auto meta = decode_meta<gather_meta>(s.in.meta(), "gather");
   if (!meta)
     return meta.error();
   std::vector<bulk_part> bulk;
-  auto out = collect_rows(s, *meta, bulk);
+  blocks_meta out;
+  auto from = find_rows(*meta);
+  bool sent = from && gather_in_place(s, *from);
+  if (from && !sent)
+    out = collect_rows(s, *from, bulk);
+  else if (!from)
+    out.why = std::move(from.error());
   s.tensors.clear();
-  answer_blocks(s, data_kind::gather_reply, std::move(out), std::move(bulk));
+  if (!sent)
+    answer_blocks(s, data_kind::gather_reply, std::move(out), std::move(bulk));
   return {};
 }
 
-blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta,
-                                      std::vector<bulk_part>& bulk) {
-  blocks_meta out;
-  if (!options_.store) {
-    out.why = no_store();
-    return out;
-  }
-  auto rows = s.tensors.at(0).as<std::int64_t>();
+result<std::vector<server_lane::rows_wanted>> server_lane::find_rows(
+  const gather_meta& meta) const {
+  if (!options_.store)
+    return no_store();
+  std::vector<rows_wanted> out;
   std::uint64_t bytes = 0;
   for (const auto& item : meta.items) {
     auto at = options_.store->get(item.from.variable, item.from.shard);
-    if (!at) {
-      out.why = std::move(at.error());
-      return out;
-    }
+    if (!at)
+      return at.error();
     const auto& spec = (*at)->spec();
     auto row_bytes = static_cast<std::uint64_t>(spec.row_size()) * size_of(spec.type);
-    if (row_bytes > 0 && item.rows > (options_.frame_bytes_max - bytes) / row_bytes) {
-      out.why = make_failure(
+    if (row_bytes > 0 && item.rows > (options_.frame_bytes_max - bytes) / row_bytes)
+      return make_failure(
         errc::too_large,
         "gather: more than " + std::to_string(options_.frame_bytes_max) + " bytes of rows");
-      return out;
-    }
     bytes += item.rows * row_bytes;
-    tensor got{dtype::u8, {static_cast<std::int64_t>(item.rows * row_bytes)}};
-    auto version = options_.store->gather(**at, rows.first(item.rows), got.mutable_bytes());
+    out.push_back({std::move(*at), static_cast<std::size_t>(item.rows),
+                   static_cast<std::size_t>(item.rows * row_bytes)});
+  }
+  return out;
+}
+
+// Copies the rows straight to where the channel sends them from; false when it has no place for
+// them or they can't be had: then nothing was sent.
+bool server_lane::gather_in_place(session& s, std::span<const rows_wanted> from) {
+  if (s.deaf || s.wire->place_bytes_max() == 0)
+    return false;
+  blocks_meta out;
+  std::size_t bytes = 0;
+  for (const auto& item : from) {
+    out.blocks.push_back({0, item.bytes});
+    bytes += item.bytes;
+  }
+  outgoing_frame head;
+  head.kind = static_cast<std::uint8_t>(data_kind::gather_reply);
+  head.request = s.in.header().request;
+  auto place = s.out.place(*s.wire, std::move(head), encode_meta(out).size(), bytes);
+  if (!place)
+    return false;
+  auto rows = s.tensors.at(0).as<std::int64_t>();
+  auto to = place->bulk;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    auto version =
+      options_.store->gather(*from[i].from, rows.first(from[i].rows), to.first(from[i].bytes));
+    if (!version)
+      return false;
+    out.blocks[i].version = *version;
+    rows = rows.subspan(from[i].rows);
+    to = to.subspan(from[i].bytes);
+  }
+  auto meta = encode_meta(std::move(out)); // numbers take as much room whatever they are
+  std::memcpy(place->meta.data(), meta.data(), meta.size());
+  s.out.send_placed(*s.wire, *place);
+  return true;
+}
+
+blocks_meta server_lane::collect_rows(session& s, std::span<const rows_wanted> from,
+                                      std::vector<bulk_part>& bulk) {
+  blocks_meta out;
+  auto rows = s.tensors.at(0).as<std::int64_t>();
+  for (const auto& item : from) {
+    auto got = pool_.make(dtype::u8, {static_cast<std::int64_t>(item.bytes)});
+    auto version = options_.store->gather(*item.from, rows.first(item.rows), got.mutable_bytes());
     if (!version) {
       out.why = std::move(version.error());
       return out;
@@ -237,6 +299,8 @@ blocks_meta server_lane::collect_rows(session& s, const gather_meta& meta,
 }
 
 result<void> server_lane::on_mutate(session& s) {
+  if (!s.in.viewed().empty())
+    s.pieces = pieces_in(std::exchange(s.push, {}), s.in.viewed());
   ack_meta out;
   bool fenced = false;
   for (const auto& piece : s.pieces) {

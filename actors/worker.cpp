@@ -1,5 +1,7 @@
 #include <troupe/actors/worker.hpp>
 
+#include <troupe/core/caf_relay.hpp>
+
 namespace troupe {
 
 namespace {
@@ -20,7 +22,8 @@ worker_state::worker_state(interface::pointer self, const environment& env,
     member_{self,
             env,
             options_.member,
-            {.on_admitted = [this](const incarnation&, const view& current) { keep_view(current); },
+            {.on_admitted = [this](const incarnation& inc,
+                                   const view& current) { on_admitted(inc, current); },
              .on_view = [this](const view& current) { keep_view(current); },
              .on_fenced = [this] { end_life(); },
              .lanes = [this] { return lanes_->status(); }}} {
@@ -28,7 +31,7 @@ worker_state::worker_state(interface::pointer self, const environment& env,
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
   lanes_ = std::make_shared<worker_lanes>(env_, options_.lanes, [weak] {
     if (auto strong = weak.lock())
-      tell_from_outside(caf::actor_cast<worker_actor>(strong), lane_progress{});
+      tell_here(caf::actor_cast<worker_actor>(strong), lane_progress{});
   });
   if (options_.lanes_out)
     *options_.lanes_out = lanes_;
@@ -53,6 +56,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
       if (msg.here.value)
         member_.leave_now();
     },
+    [this](link_ended& msg) { on_link_ended(msg); },
     [this](admit_worker& msg) { on_admit(msg); },
     [this](run_closures& msg) { on_run(msg); },
     [this](recall_closures& msg) { on_recall(msg); },
@@ -74,6 +78,22 @@ void worker_state::keep_view(const view& current) {
 void worker_state::end_life() {
   coordinator_ = nullptr;
   lanes_->end_life();
+  if (dialled_.counter != 0)
+    options_.hang_up(std::exchange(dialled_, {}));
+}
+
+void worker_state::on_admitted(const incarnation& inc, const view& current) {
+  keep_view(current);
+  if (!options_.dial || member_.link_address().empty())
+    return;
+  dialled_ = inc;
+  options_.dial(inc, current.term, member_.link_address());
+}
+
+void worker_state::on_link_ended(const link_ended& msg) {
+  if (!msg.here.value || msg.clean || msg.inc != member_.inc())
+    return mark(env_, "worker.old_link_ended");
+  member_.on_link_lost(msg.reason);
 }
 
 void worker_state::on_admit(admit_worker& msg) {
@@ -196,6 +216,8 @@ void worker_state::send_report() {
     .header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
   std::size_t bytes = 0;
   for (auto& end : out.ended) {
+    if (end.why.text.size() > inline_bytes_max) // a user's exception may say anything
+      end.why.text.resize(inline_bytes_max);
     bytes += end.result.size() + end.why.text.size() + 96;
     if (bytes > report_bytes_max && !report.ended.empty()) {
       tell(self_, coordinator_, std::exchange(report, worker_report{.header = member_.header()}));

@@ -17,6 +17,9 @@ struct worker_actor_options {
   std::function<worker_routes(std::shared_ptr<const std::function<view()>> current,
                               const std::string& data_address)>
     routes{};
+  /// Makes a link to the coordinator for one life, and ends it; null where actors reach each other.
+  std::function<void(const incarnation& self, term_no term, const std::string& address)> dial{};
+  std::function<void(const incarnation& self)> hang_up{};
   /// Ends the process when a step hangs past its limit; within one process only the lane is given
   /// up.
   bool own_process = false;
@@ -40,6 +43,8 @@ public:
 private:
   enum timer : std::uint8_t { check_timer = 1, leave_timer = 2, report_timer = 3 };
 
+  void on_admitted(const incarnation& inc, const view& current);
+  void on_link_ended(const link_ended& msg);
   void on_admit(admit_worker& msg);
   void on_run(run_closures& msg);
   void on_recall(recall_closures& msg);
@@ -67,6 +72,7 @@ private:
   };
   std::shared_ptr<seen_view> seen_{std::make_shared<seen_view>()};
   member_client<interface> member_;
+  incarnation dialled_{}; ///< whose link was made
   bool leaving_ = false;
   bool report_timer_set_ = false;
 };

@@ -27,8 +27,9 @@ struct worker_lanes_options {
   std::uint64_t grace_ms = 10'000; ///< for a step of a life that ended
   std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
   /// Ends that make a report worth its message. Fewer wait for more while at least
-  /// `report_queue_min` closures are queued here, which is when they are short: a message to
-  /// another process costs as much as ten of those. 1: none waits.
+  /// `report_queue_min` closures are queued here, or the next one calls the same function and that
+  /// was very short just now: a message to another process costs as much as ten of those. 1: none
+  /// waits.
   std::size_t report_batch = 1;
   std::size_t report_queue_min = 8;
   /// Ends of steps shorter than a millisecond that a lane keeps to itself while two more closures
@@ -135,9 +136,10 @@ private:
   result<void> finish_result(const job& what, payload value, attempt_ended& end);
   result<payload> arguments_of(const job& what);
   void build_resource(const job& what, parameter_client& client, running_step& step);
-  void report(const running_step& step, attempt_ended end);
+  void report(const running_step& step, attempt_ended end, function_index function);
   void report_given_up(const running_step& step);
   bool may_wait() const;
+  bool more_alike() const;
   bool is_news(bool was_empty);
   bool keeps_quiet() const;
 
@@ -154,9 +156,10 @@ private:
   std::uint32_t next_lane_number_ = 0;
   std::shared_ptr<life> life_{};
   outbox out_{};
-  bool quiet_ = false;    ///< the actor has not heard of what is in the outbox
-  bool held_ = false;     ///< the actor waits for more in the outbox
-  bool building_ = false; ///< a lane makes a resource
+  function_index last_function_{}; ///< of the step that ended last
+  bool quiet_ = false;             ///< the actor has not heard of what is in the outbox
+  bool held_ = false;              ///< the actor waits for more in the outbox
+  bool building_ = false;          ///< a lane makes a resource
   bool stopped_ = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <random>
 
+#include <troupe/core/caf_relay.hpp>
+
 #include <caf/io/middleman.hpp>
 
 // Explicit instantiation may name private members: the only door to `actor_system::node_`, which
@@ -53,6 +55,8 @@ void configure_system(caf::actor_system_config& config) {
   config.set("scheduler.max-threads", std::size_t{2});
   config.load<detail::node_id_module>();
 }
+
+bool is_ours(const caf::actor_system& system) { return system.has_opencl_manager(); }
 
 void load_network(caf::actor_system_config& config) {
   config.load<caf::io::middleman>();

@@ -16,7 +16,8 @@ namespace troupe {
 using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
-/// One end of an ordered, reliable byte stream. One lane at a time. Never blocks.
+/// One end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
+/// was received, one that sends and one that does all else, which closes only while nobody sends.
 class channel {
 public:
   virtual ~channel() = default;
@@ -30,6 +31,30 @@ public:
   virtual void close() = 0;
   /// For messages: "127.0.0.1:4711".
   virtual std::string peer() const = 0;
+
+  // What a channel of memory can do beside; others keep these answers.
+
+  /// Whether bytes could be damaged on their way, so that checksums are worth their time.
+  virtual bool can_damage() const { return true; }
+  /// How many bytes `try_view` and `try_room` can give at most; 0: none.
+  virtual std::size_t place_bytes_max() const { return 0; }
+  /// The next `n` bytes where they lie, once all have come; empty until then (it is this that a
+  /// poller then waits for). They stay until `take`. The peer may still write to them: good for
+  /// numbers of any value, never for what must be checked.
+  virtual result<const_bytes> try_view(std::size_t n) {
+    (void)n;
+    return const_bytes{};
+  }
+  /// Done with `n` bytes that were viewed.
+  virtual void take(std::size_t n) { (void)n; }
+  /// Where the next `n` bytes to send will lie; empty: there is no room now. The peer sees them
+  /// with `give`.
+  virtual mutable_bytes try_room(std::size_t n) {
+    (void)n;
+    return {};
+  }
+  /// Sends `n` bytes that were written to their room.
+  virtual void give(std::size_t n) { (void)n; }
 };
 
 /// Accepts channels. Never blocks.

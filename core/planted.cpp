@@ -39,6 +39,8 @@ constexpr planted_entry entries[] = {
   {planted_bug::cut_while_running, "cut_while_running",
    "a save does not wait for running closures"},
   {planted_bug::no_sync, "no_sync", "checkpoint files are not made durable"},
+  {planted_bug::partial_result, "partial_result",
+   "a collective operation that failed gives what it has"},
 };
 
 planted_bug from_environment() {

@@ -30,6 +30,7 @@ enum class planted_bug : std::uint8_t {
   address_order,        ///< workers are served in the order of addresses
   cut_while_running,    ///< a save does not wait for running closures
   no_sync,              ///< checkpoint files are not made durable
+  partial_result,       ///< a collective operation that failed gives what it has
 };
 
 #ifdef TROUPE_PLANT_BUGS

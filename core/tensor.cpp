@@ -5,6 +5,8 @@
 #include <new>
 #include <sstream>
 
+#include <sys/mman.h>
+
 #include <troupe/core/error.hpp>
 
 namespace troupe {
@@ -14,7 +16,21 @@ namespace {
 constexpr std::size_t alignment_bytes = 64;
 constexpr std::int64_t sane_bytes_max = std::int64_t{1} << 47;
 
+// Large tables are read at random places, and a look-up of a page costs as much as the row.
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+constexpr std::size_t huge_pages_from_bytes = 2 * huge_page_bytes;
+
+std::shared_ptr<void> allocate_huge(std::size_t size_bytes) {
+  constexpr std::align_val_t alignment{huge_page_bytes};
+  auto rounded = (size_bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
+  void* at = ::operator new(rounded, alignment);
+  ::madvise(at, rounded, MADV_HUGEPAGE); // a system without them goes on with small ones
+  return {at, [](void* p) { ::operator delete(p, alignment); }};
+}
+
 std::shared_ptr<void> allocate(std::size_t size_bytes) {
+  if (size_bytes >= huge_pages_from_bytes)
+    return allocate_huge(size_bytes);
   auto rounded = (size_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
   void* at =
     ::operator new (rounded == 0 ? alignment_bytes : rounded, std::align_val_t{alignment_bytes});

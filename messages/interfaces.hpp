@@ -25,6 +25,8 @@ using coordinator_actor =
   caf::typed_actor<signature<void(member_joined)>,               // membership
                    signature<void(member_lost)>,                 // membership
                    signature<void(lanes_seen)>,                  // membership
+                   signature<void(worker_linked)>,               // its process's links
+                   signature<void(link_ended)>,                  // its process's links
                    signature<void(worker_report)>,               // workers
                    signature<variable_answer(request_variable)>, // workers
                    signature<void(closures_settled)>,            // servers
@@ -39,6 +41,7 @@ using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membe
                                       signature<void(fenced_notice)>,   // membership
                                       signature<void(end_member)>,      // membership
                                       signature<void(leave_cluster)>,   // its process
+                                      signature<void(link_ended)>,      // its process's links
                                       signature<void(admit_worker)>,    // coordinator
                                       signature<void(run_closures)>,    // coordinator
                                       signature<void(recall_closures)>, // coordinator

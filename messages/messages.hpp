@@ -21,7 +21,7 @@
 /// a vector's not).
 namespace troupe {
 
-inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::uint16_t protocol_version = 2;
 /// Closure arguments and results up to this travel in the message; larger ones are blobs of the
 /// data plane.
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
@@ -80,8 +80,9 @@ struct hello {
   std::string control_address{}; ///< where its actor is published; empty within one process
   std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty
                            ///< without one
+  term_no term{};          ///< the highest that the sender has obeyed
   TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address,
-                control_address, token_mac)
+                control_address, token_mac, term)
 };
 
 /// What `token_mac` covers.
@@ -95,7 +96,8 @@ struct hello_answer {
   failure why{};
   incarnation inc{};
   view current{};
-  TROUPE_FIELDS(hello_answer, why, inc, current)
+  std::string link_address{}; ///< where the coordinator takes a worker's link; empty: it takes none
+  TROUPE_FIELDS(hello_answer, why, inc, current, link_address)
 };
 
 /// What a lane is doing, told with every heartbeat.
@@ -154,7 +156,8 @@ struct member_joined {
   member who{};
   view current{};
   caf::strong_actor_ptr handle{};
-  TROUPE_FIELDS(member_joined, who, current, handle)
+  term_no term{}; ///< the highest that it had obeyed when it asked
+  TROUPE_FIELDS(member_joined, who, current, handle, term)
 };
 
 struct member_lost {
@@ -163,6 +166,26 @@ struct member_lost {
   std::string reason{};
   bool clean = false;
   TROUPE_FIELDS(member_lost, who, current, reason, clean)
+};
+
+/// A process's own links to its coordinator: the worker can be spoken to through `handle`.
+struct worker_linked {
+  task_id task{};
+  incarnation inc{};
+  caf::strong_actor_ptr handle{};
+  local_only<bool> here = made_here(); ///< as in end_cluster
+  TROUPE_FIELDS(worker_linked, task, inc, handle, here)
+};
+
+/// A process's own links to its coordinator or worker: that life's link is gone, or did not come
+/// about. `clean`: one of its ends has said goodbye.
+struct link_ended {
+  task_id task{};
+  incarnation inc{};
+  bool clean = false;
+  std::string reason{};
+  local_only<bool> here = made_here(); ///< as in end_cluster
+  TROUPE_FIELDS(link_ended, task, inc, clean, reason, here)
 };
 
 /// The lanes of a worker, passed on from its heartbeat.

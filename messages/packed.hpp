@@ -43,4 +43,9 @@ typename Inspector::result_type inspect_packed(Inspector& f, std::vector<T>& ite
     return std::apply(                                                                \
       [&](auto&... ys) { return troupe::detail::inspect_packed(f, x.items, ys...); }, \
       x.head_fields());                                                               \
+  }                                                                                   \
+  template <troupe::detail::cereal_archive Archive>                                   \
+  friend void serialize(Archive& ar, type& x) {                                       \
+    std::apply([&ar](auto&... ys) { ar(ys...); }, x.head_fields());                   \
+    ar(x.items);                                                                      \
   }

@@ -17,7 +17,8 @@
                 apply(grant_term) apply(term_answer) apply(create_shards) apply(drop_shards)       \
                   apply(done_answer) apply(settle_closures) apply(closures_settled)                \
                     apply(take_cut) apply(drop_cut) apply(query_server) apply(server_statistics)   \
-                      apply(work_waiting) apply(cancel_requested) apply(run_call)
+                      apply(work_waiting) apply(cancel_requested) apply(run_call)                  \
+                        apply(worker_linked) apply(link_ended)
 
 #define TROUPE_ADD_TYPE_ID(type) CAF_ADD_TYPE_ID(troupe, (troupe::type))
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 10000)

@@ -48,6 +48,9 @@ std::unique_ptr<checker> make_fence_checker(verdict_sink sink, const checker_opt
 /// INV-B1, B2: limits, and what is left over.
 std::unique_ptr<checker> make_bound_checker(verdict_sink sink, const checker_options& options);
 
+/// INV-A1: what members of a collective group get.
+std::unique_ptr<checker> make_group_checker(verdict_sink sink, const checker_options& options);
+
 /// All of them as one observer.
 class checker_panel final : public observer {
 public:

@@ -98,6 +98,24 @@ void fault_guard::shorten(fault& f) const {
     what.amount = std::min<std::int64_t>(what.amount, 50);
 }
 
+/// Two short silences of one machine, one after the other, are a long one: the number of the first
+/// fault that comes too early after another; the plan's size when there is none.
+/// @pre sorted by time.
+std::size_t fault_guard::too_close(const fault_plan& plan) const {
+  duration quiet_until{};
+  for (std::size_t i = 0; i < plan.faults.size() && !profile_.servers_may_be_silent; ++i) {
+    const auto& f = plan.faults[i];
+    bool spared = !is_worker(f.what.target) && (takes_two(f.what.kind) ? is_vital(f.what) : true)
+                  && (silences(f.what.kind) || f.what.kind == action_kind::delay);
+    if (!spared || (f.what.kind == action_kind::pause && f.what.target == chief))
+      continue;
+    if (f.at < quiet_until)
+      return i;
+    quiet_until = f.at + f.what.length + std::chrono::seconds{1};
+  }
+  return plan.faults.size();
+}
+
 fault_plan fault_guard::keep(fault_plan plan) const {
   for (auto& f : plan.faults)
     if (!complaint(f).empty())
@@ -105,20 +123,8 @@ fault_plan fault_guard::keep(fault_plan plan) const {
   std::erase_if(plan.faults, [this](const fault& f) { return !complaint(f).empty(); });
   std::stable_sort(plan.faults.begin(), plan.faults.end(),
                    [](const fault& a, const fault& b) { return a.at < b.at; });
-  // two short silences of one machine, one after the other, are a long one
-  if (!profile_.servers_may_be_silent) {
-    duration quiet_until{};
-    std::erase_if(plan.faults, [&](const fault& f) {
-      bool spared = !is_worker(f.what.target) && (takes_two(f.what.kind) ? is_vital(f.what) : true)
-                    && (silences(f.what.kind) || f.what.kind == action_kind::delay);
-      if (!spared || (f.what.kind == action_kind::pause && f.what.target == chief))
-        return false;
-      if (f.at < quiet_until)
-        return true;
-      quiet_until = f.at + f.what.length + std::chrono::seconds{1};
-      return false;
-    });
-  }
+  for (auto no = too_close(plan); no < plan.faults.size(); no = too_close(plan))
+    plan.faults.erase(plan.faults.begin() + static_cast<std::ptrdiff_t>(no));
   return plan;
 }
 
@@ -127,6 +133,12 @@ std::vector<std::string> fault_guard::complaints(const fault_plan& plan) const {
   for (const auto& f : plan.faults)
     if (auto why = complaint(f); !why.empty())
       out.push_back(std::to_string(to_ms(f.at)) + " ms: " + why);
+  auto sorted = plan;
+  std::stable_sort(sorted.faults.begin(), sorted.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at < b.at; });
+  if (auto i = too_close(sorted); i < sorted.faults.size())
+    out.push_back(std::to_string(to_ms(sorted.faults[i].at))
+                  + " ms: two silences in a row are a long one");
   if (plan.core.at == duration{})
     return out;
   const auto& core = plan.core.members;

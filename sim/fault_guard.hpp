@@ -10,11 +10,11 @@ namespace troupe::sim {
 /// Keeps a plan inside what the product promises (design.md, part 5) for a scenario's profile.
 ///
 /// - any workers may die, be cut or stopped; at least one is in the core, whole;
-/// - a server or coordinator crashes only where the profile says so, is restarted within the safety
-///   phase, and one that must not be silent is not paused or cut for longer than
-///   `silence_forgiven`;
-/// - storage faults hit the machine that writes checkpoints, and none but slowness comes after
-///   the safety phase has ended;
+/// - a server or coordinator crashes only where the profile says so (the liveness phase starts it
+///   again at the latest), and one that must not be silent is not paused or cut for longer than
+///   `silence_forgiven`, nor twice in a row;
+/// - storage faults hit the machine that writes checkpoints (the liveness phase clears what is left
+///   of them);
 /// - clocks stay within 10 s and 200 ppm.
 class fault_guard {
 public:
@@ -26,8 +26,7 @@ public:
 
   /// Why `what` must not stand in a plan; empty: it may.
   std::string complaint(const fault& what) const;
-  /// The plan without what must not be, with lengths cut to what may, restarts added that are
-  /// missing, sorted by time.
+  /// The plan without what must not be, with lengths cut to what may, sorted by time.
   fault_plan keep(fault_plan plan) const;
   /// What is wrong with the whole; empty: nothing.
   std::vector<std::string> complaints(const fault_plan& plan) const;
@@ -36,6 +35,7 @@ private:
   bool may_be_silent(const node_name& n) const;
   bool exists(const node_name& n) const;
   void shorten(fault& what) const;
+  std::size_t too_close(const fault_plan& plan) const;
   const fault_profile& profile_;
   cluster_shape shape_;
 };

@@ -110,7 +110,20 @@ private:
     if (below(draw_no::back, 10) > 0)
       put(at + within(draw_no::length, 5ms, 3s), {.kind = action_kind::restart, .target = who});
   }
+  /// In the middle of a save, where the program takes another term.
+  void save_crash() {
+    constexpr std::string_view marks[] = {"checkpoint.data_synced", "checkpoint.manifest_synced",
+                                          "checkpoint.renamed", "checkpoint.committed"};
+    fault out{.what = {.kind = action_kind::crash,
+                       .target = chief,
+                       .flags = crash_flags() & ~crash_silent}};
+    out.mark = marks[below(draw_no::order, std::size(marks))];
+    out.nth = 1 + below(draw_no::amount, 8);
+    to_.push_back(std::move(out));
+  }
   void mark_crash() {
+    if (profile_.chief_may_crash && below(draw_no::other, 3) > 0)
+      return save_crash();
     constexpr std::string_view marks[] = {"client.pushed_k_of_n", "client.pushed_k_of_n",
                                           "client.after_read", "client.all_acked",
                                           "worker.result_sent"};

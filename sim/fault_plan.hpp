@@ -80,7 +80,7 @@ enum class fault_kind : std::uint8_t {
   no_space = 17,
   bit_flip = 18,
   slow_io = 19,
-  mark_crash = 20, ///< a worker, in the middle of something that a mark names
+  mark_crash = 20, ///< a worker, or a chief that saves, in the middle of what a mark names
 };
 inline constexpr std::uint32_t fault_kinds = 21;
 std::string_view to_string(fault_kind kind);

@@ -5,6 +5,8 @@ namespace troupe::sim {
 namespace {
 
 constexpr list_line invariants[] = {
+  {"INV-A1",
+   "members of a group get the same bits, made of what all gave, or an error that names the lost"},
   {"INV-B1", "queues and credits stay under their declared limits"},
   {"INV-B2", "at the end no closure, join, actor or request is left open"},
   {"INV-C1", "a restore gives what the last save that returned had kept, or says why not"},
@@ -49,10 +51,13 @@ constexpr list_line marks[] = {
    "an end is told once no server can apply more of its closure"},
   {"coordinator.hung_step_given_up", "the coordinator hears that a worker gave a hung step up"},
   {"coordinator.late_cut_dropped", "a cut came after its save had given up"},
+  {"coordinator.link_lost", "a worker's link ended without a goodbye"},
   {"coordinator.old_cancel_ignored", "a cancel came after its batch had ended"},
   {"coordinator.poison_isolated", "a closure took its last allowed worker"},
   {"coordinator.recalled", "closures were asked back from a worker"},
   {"coordinator.result_missing", "an end came without its result's blob"},
+  {"coordinator.retry_cancelled",
+   "an attempt met a fault of the way while its batch was being cancelled"},
   {"coordinator.stale_end_refused", "an end of an attempt that is not in flight there"},
   {"coordinator.stale_sender_refused", "a report of a worker that is lost"},
   {"coordinator.superseded", "a server refused to grant the term"},
@@ -60,9 +65,11 @@ constexpr list_line marks[] = {
   {"coordinator.worker_died_during_cut",
    "a worker was lost while a cut waited for closures to end"},
   {"coordinator.worker_died_with_closures", "a worker was lost with closures in flight"},
+  {"coordinator.worker_of_later_term", "a worker obeys a later term than the coordinator's"},
   {"coordinator.worker_replaced",
    "a worker joined before the loss of its last incarnation was told"},
   {"member.fenced", "a member heard that it is fenced"},
+  {"member.link_lost", "a worker's link ended without a goodbye, or could not be made"},
   {"member.stale_message_refused", "a message for another incarnation or of an older term"},
   {"member.welcome_was_lost", "a member's welcome, or the news of its fence, had got lost"},
   {"membership.stale_sender_refused", "a heartbeat of an incarnation that is no member"},
@@ -84,6 +91,7 @@ constexpr list_line marks[] = {
   {"worker.end_of_dead_life_dropped",
    "a step ended after its worker was fenced or had given it up"},
   {"worker.hung_step_given_up", "a worker gave a hung step up"},
+  {"worker.old_link_ended", "a worker heard that a link of an earlier life has ended"},
   {"worker.result_sent", "a worker has sent a report"},
 };
 

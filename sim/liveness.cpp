@@ -21,7 +21,7 @@ void liveness_driver::plan() {
     if (!f.mark.empty())
       at_marks_.push_back({&f, f.nth});
     else if (!has_core || f.at < core.at)
-      world_.plan(f.at, f.what);
+      world_.call_at(f.at, [this, &f] { inject(f.what); });
   if (has_core)
     world_.call_at(core.at, [this] { heal(); });
   world_.call_at(due_, [this] {
@@ -32,6 +32,13 @@ void liveness_driver::plan() {
                             + " ms after " + (healed_ ? "the core was healed: " : "the start: ")
                             + waiting_());
   });
+}
+
+bool liveness_driver::inject(const action& what) {
+  if (!world_.act(what))
+    return false;
+  ++done_[what.kind];
+  return true;
 }
 
 void liveness_driver::heal() {
@@ -75,8 +82,15 @@ void liveness_driver::on_mark(const node_name& where, std::string_view mark) {
     if (healed_ || m.left == 0 || m.what->what.target != where || m.what->mark != mark
         || --m.left > 0 || world_.program_over())
       continue;
-    if (world_.act(m.what->what) && where.task.job == job_kind::worker)
+    if (!inject(m.what->what))
+      continue;
+    if (where.task.job == job_kind::worker)
       start_again(where, static_cast<std::uint32_t>(m.what->nth), 0);
+    else // with the next term, unless the liveness phase is quicker
+      world_.call_at(world_.now() + std::chrono::seconds{2}, [this, where] {
+        if (!world_.is_up(where))
+          world_.act({.kind = action_kind::restart, .target = where});
+      });
   }
 }
 

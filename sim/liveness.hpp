@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,8 +24,11 @@ public:
   void plan();
   void on_event(const observed& what) override;
   void on_mark(const node_name& where, std::string_view mark) override;
+  /// Faults of the plan that had an effect. What the liveness phase does is none.
+  const std::map<action_kind, std::uint64_t>& done() const { return done_; }
 
 private:
+  bool inject(const action& what);
   void heal();
   void heal_machine(const node_name& n);
   void forsake(const node_name& n);
@@ -40,6 +45,7 @@ private:
   };
   std::set<node_name> core_{};
   std::vector<at_mark> at_marks_{};
+  std::map<action_kind, std::uint64_t> done_{};
   bool healed_ = false;
 };
 

@@ -129,13 +129,15 @@ checker_options options_for_checkers(const scenario& s, const runtime_options& o
 
 /// How the program came to its end.
 void judge_program(const scenario& s, const scenario_run& run, report& rep) {
+  auto broke = [&](std::string rule, std::string text) {
+    rep.violations.push_back({std::move(rule), std::move(text), rep.time});
+  };
   const exit_record* last = nullptr;
   for (const auto& e : rep.exits)
     if (e.node == chief)
       last = &e;
-  auto broke = [&](std::string rule, std::string text) {
-    rep.violations.push_back({std::move(rule), std::move(text), rep.time});
-  };
+    else if (e.how == exit_record::threw)
+      broke("program", to_string(e.node) + " threw " + e.text);
   if (!last)
     return broke("program", "it never ran");
   if (last->how == exit_record::threw)
@@ -183,6 +185,7 @@ run_result run_scenario(const scenario& s, const run_spec& spec, const run_setti
     w.watch(*settings.also);
   driver->plan();
   out.rep = w.run();
+  out.rep.actions = driver->done();
   stage = at_end;
   out.picks = w.picks();
   if (out.rep.ok()) {

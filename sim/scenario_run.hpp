@@ -39,6 +39,9 @@ public:
     return out;
   }
 
+  /// The same for one that is made elsewhere.
+  void keep(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
+
   // -- the program reports --
 
   /// What it waits for now: named when the run gets stuck.

@@ -49,7 +49,7 @@ bool sim_disk::take(fault which) {
   if (at == faults_.end() || at->second.count == 0)
     return false;
   --at->second.count;
-  ++hits_;
+  ++hits_[which];
   return true;
 }
 

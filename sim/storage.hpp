@@ -38,7 +38,10 @@ public:
   /// Open files are dead; everything written stays.
   void process_gone() { ++life_; }
   /// Faults that hit, so far.
-  std::uint64_t hits() const { return hits_; }
+  std::uint64_t hits(fault which) const {
+    auto at = hits_.find(which);
+    return at == hits_.end() ? 0 : at->second;
+  }
 
   // -- looking in from outside --
 
@@ -81,7 +84,7 @@ private:
   node_ptr root_;
   std::map<fault, pending_fault> faults_{};
   std::uint64_t life_ = 0;
-  std::uint64_t hits_ = 0;
+  std::map<fault, std::uint64_t> hits_{};
 };
 
 } // namespace troupe::sim

@@ -8,6 +8,9 @@ namespace troupe::sim {
 
 namespace {
 
+// So that a crash can fall between two of them.
+constexpr duration operation_takes = std::chrono::microseconds{100};
+
 failure missing(const std::string& what) {
   return make_failure(errc::not_found, what + ": No such file or directory");
 }
@@ -45,8 +48,7 @@ public:
   /// Lets it take its time; what befalls it, for faults that the caller plays out itself.
   result<std::optional<fault>> begin(operation what, const std::string& text,
                                      std::optional<std::uint64_t> life = {}) {
-    if (disk_.take(fault::slow))
-      spend_(disk_.faults_[fault::slow].each);
+    spend_(disk_.take(fault::slow) ? disk_.faults_[fault::slow].each : operation_takes);
     if (!alive_() || (life && *life != disk_.life_))
       return make_failure(errc::io_failed, text + ": the process has ended");
     auto how = disk_.hit(what);

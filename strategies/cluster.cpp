@@ -1,5 +1,6 @@
 #include <troupe/strategies/detail/cluster.hpp>
 
+#include <troupe/actors/failure_classifier.hpp>
 #include <troupe/strategies/remote_value.hpp>
 
 namespace troupe {
@@ -76,24 +77,37 @@ private:
   std::unique_ptr<program_thread> thread_;
 };
 
+namespace {
+
+/// A call asks for variables that were made: a server without them came in place of another.
+template <class T>
+result<T> named(result<T> answer) {
+  if (answer || answer.error().code != errc::unknown_variable
+      || answer.error().where.task.job != job_kind::ps)
+    return answer;
+  return came_back_empty(std::move(answer.error()));
+}
+
+} // namespace
+
 std::vector<variable_value> cluster::read(std::span<const variable_id> variables) {
   borrowed thread{*this};
-  return thread.begin().read(variables).value_or_throw();
+  return named(thread.begin().read(variables)).value_or_throw();
 }
 
 tensor cluster::gather(variable_id variable, const tensor& indices) {
   borrowed thread{*this};
-  return thread.begin().gather(variable, indices).value_or_throw();
+  return named(thread.begin().gather(variable, indices)).value_or_throw();
 }
 
 void cluster::mutate(std::span<const mutation> ops) {
   borrowed thread{*this};
   auto& client = thread.begin();
-  client.mutate(ops).value_or_throw();
+  named(client.mutate(ops)).value_or_throw();
   auto ok = client.finish(after(env_.clock.now(), request_max_));
   if (!ok)
     client.abandon(); // late answers are not the next call's
-  std::move(ok).value_or_throw();
+  named(std::move(ok)).value_or_throw();
 }
 
 void cluster::remember(std::shared_ptr<const variable_spec> spec) {

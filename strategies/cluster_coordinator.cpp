@@ -93,9 +93,12 @@ void coordinator_front::write_variable(checkpoint_writer& to, const variable_spe
     parts.push_back(std::move(name));
   std::uint64_t steps = 0;
   for (std::size_t i = 0; i < v.shards.size(); ++i) {
-    auto vault = owner().vault(v.shards[i].server);
+    const auto server = v.shards[i].server;
+    auto vault = owner().vault(server);
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      auto piece = vault->read_cut(cut, v.id, static_cast<shard_index>(i), part).value_or_throw();
+      auto piece =
+        cluster::of_server(server, vault->read_cut(cut, v.id, static_cast<shard_index>(i), part))
+          .value_or_throw();
       steps = std::max(steps, piece.applies);
       to.add_slice(v.name, v.type, v.shape, parts[part], v.shards[i].row_begin, piece.rows)
         .value_or_throw();

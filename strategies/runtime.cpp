@@ -8,7 +8,7 @@
 
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
-#include <troupe/transport/asio_transport.hpp>
+#include <troupe/transport/host_transport.hpp>
 
 namespace troupe {
 
@@ -36,7 +36,8 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
     check_address(options_.data_listen_address, "data_listen_address");
   }
   ports_ = make_production_ports();
-  transport_ = make_asio_transport(ports_->clock());
+  transport_ = make_host_transport(
+    ports_->clock(), {.shared_memory = options_.shared_memory, .trace = options_.trace});
   own_env_ = std::make_unique<environment>(
     environment{ports_->clock(), ports_->random(), ports_->storage(), ports_->lanes(),
                 ports_->waits(), *transport_, options_.trace});
@@ -208,6 +209,9 @@ coordinator_options runtime::impl::coordinator_settings() {
 
 namespace {
 
+/// How long a worker that was given up may still speak, in vain but heard.
+constexpr duration last_words_max = std::chrono::seconds{30};
+
 std::vector<std::uint32_t> first_tasks(std::uint32_t n) {
   std::vector<std::uint32_t> out(n);
   std::iota(out.begin(), out.end(), 0u);
@@ -223,8 +227,22 @@ void runtime::impl::follow_end(const Actor& actor) {
   actors_gone_.push_back(std::move(gone));
 }
 
+/// The coordinator takes links where its data plane listens, on another port.
+void runtime::impl::make_control(bool listen) {
+  const auto& at = options_.data_listen_address;
+  control_ = std::make_shared<control_plane>(
+    *env_, *system_,
+    control_lane_options{.address = listen ? at.substr(0, at.rfind(':')) + ":0" : std::string{},
+                         .cluster = options_.cluster_name,
+                         .token = options_.token});
+}
+
 void runtime::impl::start_coordinator() {
   auto settings = membership_settings();
+  if (over_processes()) {
+    make_control(true);
+    settings.link_address = control_->open().value_or_throw();
+  }
   auto published = settings.published;
   auto host = settings.listen_host;
   membership_ = spawn_membership(*system_, *env_, std::move(settings));
@@ -240,9 +258,14 @@ void runtime::impl::start_coordinator() {
     data_ = std::make_unique<data_lane>(
       *env_, options_, task_id{.job = job_kind::chief, .index = 0}, nullptr, shared_->blobs);
     coordinator.data_address = data_->address();
+    coordinator.end_link = [control = control_](const task_id& task, const incarnation& inc) {
+      control->end({task, inc}, last_words_max);
+    };
   }
   auto actor = spawn_coordinator(*system_, *env_, shared_, membership_, coordinator);
   follow_end(actor);
+  if (control_)
+    control_->start(job_kind::chief, caf::actor_cast<caf::strong_actor_ptr>(actor));
   cluster_ = std::make_shared<cluster>(
     *env_, shared_, std::move(actor),
     options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks,
@@ -366,6 +389,7 @@ void runtime::impl::start_worker() {
   auto& local = members_.emplace_back();
   local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
   auto task = *options_.task;
+  make_control(false);
   auto actor = spawn_worker(*system_, *env_,
                             {.member = member_settings(task, local),
                              .lanes = {.task = task,
@@ -376,9 +400,19 @@ void runtime::impl::start_worker() {
                                [this](auto current, const std::string& data_address) {
                                  return process_routes(current, data_address);
                                },
+                             .dial =
+                               [control = control_, task](const incarnation& self, term_no term,
+                                                          const std::string& address) {
+                                 control->dial({task, self}, term, address);
+                               },
+                             .hang_up =
+                               [control = control_, task](const incarnation& self) {
+                                 control->end({task, self}, {});
+                               },
                              .own_process = true,
                              .lanes_out = local.lanes});
   follow_end(actor);
+  control_->start(job_kind::worker, caf::actor_cast<caf::strong_actor_ptr>(actor));
   local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
 
@@ -469,6 +503,8 @@ void runtime::impl::shutdown(duration timeout) {
   for (auto& m : members_)
     if (m.lanes && *m.lanes)
       lanes_abandoned_ |= !(*m.lanes)->join(deadline);
+  if (control_)
+    control_->stop();
   if (data_)
     data_->stop();
 }

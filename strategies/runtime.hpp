@@ -35,6 +35,9 @@ struct runtime_options {
   /// data.
   std::string listen_address = "127.0.0.1:0";
   std::string data_listen_address = "127.0.0.1:0";
+  /// Tensors between processes of one host go through shared memory; off: over TCP as between
+  /// hosts. Where memory can't be shared they go over TCP anyway, and the trace says why.
+  bool shared_memory = true;
   std::string cluster_name = "troupe";
   /// Shared by all processes of a cluster. Needed to listen anywhere but on this machine.
   std::string token{};

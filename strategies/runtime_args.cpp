@@ -66,6 +66,13 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
   options.data_listen_address = own_address.substr(0, own_address.rfind(':')) + ":0";
 }
 
+/// "auto": shared memory within a host; "tcp": never.
+bool shares_memory(const std::string& flag, const std::string& value) {
+  if (value != "auto" && value != "tcp")
+    bad_flag(flag, value, "auto or tcp");
+  return value == "auto";
+}
+
 struct cluster_flags {
   std::string file{};
   std::string task{};
@@ -84,6 +91,7 @@ std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& 
     {"--troupe-coordinator", [&](auto&, auto& v) { options.coordinator_address = v; }},
     {"--troupe-listen", [&](auto&, auto& v) { options.listen_address = v; }},
     {"--troupe-data-listen", [&](auto&, auto& v) { options.data_listen_address = v; }},
+    {"--troupe-transport", [&](auto& f, auto& v) { options.shared_memory = shares_memory(f, v); }},
     {"--troupe-cluster-name", [&](auto&, auto& v) { options.cluster_name = v; }},
   };
 }
@@ -92,6 +100,8 @@ std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& 
 
 runtime_options runtime::options_from_args(int argc, char** argv) {
   runtime_options options;
+  if (const char* transport = std::getenv("TROUPE_TRANSPORT")) // what a launcher's children inherit
+    options.shared_memory = shares_memory("TROUPE_TRANSPORT", transport);
   cluster_flags cluster;
   auto flags = flags_of(options, cluster);
   std::vector<std::pair<std::string, std::string>> given;

@@ -229,8 +229,9 @@ void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader&
         slots.push_back(read(name));
     else
       expect(v.optimizer.kind == optimizer_kind::none, "was saved with another optimizer");
-    owner_->vault(shard.server)
-      ->restore(v.id, static_cast<shard_index>(i), values, slots, saved->steps)
+    cluster::of_server(shard.server,
+                       owner_->vault(shard.server)
+                         ->restore(v.id, static_cast<shard_index>(i), values, slots, saved->steps))
       .value_or_throw();
   }
 }

@@ -23,3 +23,4 @@
 #include <troupe/strategies/worker_context.hpp>
 #include <troupe/transport/asio_transport.hpp>
 #include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/host_transport.hpp>

@@ -2,12 +2,14 @@
 
 #include <troupe/transport/detail/asio_poller.hpp>
 #include <troupe/transport/detail/asio_sockets.hpp>
+#include <troupe/transport/detail/pollable.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -77,7 +79,7 @@ public:
   }
 
   std::string peer() const override { return peer_; }
-  std::weak_ptr<const descriptor> watched() const override { return watched_; }
+  std::vector<std::weak_ptr<descriptor>> watched() const override { return {watched_}; }
 
 private:
   result<std::size_t> outcome(std::size_t n, const error_code& ec) const {
@@ -133,7 +135,7 @@ public:
   }
 
   std::string address() const override { return address_; }
-  std::weak_ptr<const descriptor> watched() const override { return watched_; }
+  std::vector<std::weak_ptr<descriptor>> watched() const override { return {watched_}; }
 
 private:
   shared_context io_;

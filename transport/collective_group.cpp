@@ -80,13 +80,16 @@ public:
 
   result<void> all_reduce(std::span<tensor> xs, const reduction& how,
                           const collective_options& options) override {
+    const time_point until = after(core_.now(), options.deadline);
+    collective_options rest = options; // the deadline is that of all buckets together
     for (std::size_t first = 0; first < xs.size();) {
+      rest.deadline = std::max(duration{}, until - core_.now());
       std::size_t bytes = xs[first].size_bytes();
       std::size_t end = first + 1;
       while (end < xs.size() && xs[end].type() == xs[first].type()
              && bytes + xs[end].size_bytes() <= options.bucket_bytes)
         bytes += xs[end++].size_bytes();
-      if (auto ok = reduce_bucket(xs.subspan(first, end - first), bytes, how, options); !ok)
+      if (auto ok = reduce_bucket(xs.subspan(first, end - first), bytes, how, rest); !ok)
         return ok;
       first = end;
     }

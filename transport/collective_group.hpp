@@ -86,7 +86,8 @@ public:
   virtual group_class carried_by() const = 0;
   virtual const std::vector<collective_member>& members() const = 0;
   virtual collective_counters counters() const = 0;
-  /// Ids of those who were missing when the epoch ended; none while it lasts.
+  /// Ids of those who were missing when the epoch ended, or when it could not form in time; none
+  /// while it lasts.
   virtual std::vector<std::uint64_t> missing() const = 0;
 
   /// A tensor in memory that the epoch's members share, if there is such and it has room; else any.

@@ -19,9 +19,24 @@ constexpr std::size_t gather_parts_max = 64;
 // Measured on loopback: larger sends bring nothing more.
 constexpr std::size_t send_bytes_max = std::size_t{1} << 20;
 
+void write_header(std::byte* to, const outgoing_frame& frame, const_bytes meta,
+                  std::uint64_t bulk_bytes, std::uint64_t bulk_checksum) {
+  put(to, frame_magic);
+  put(to + 4, frame_version);
+  put(to + 6, frame.kind);
+  put(to + 7, frame.flags);
+  put(to + 8, frame.request);
+  put(to + 16, bulk_bytes);
+  put(to + 24, static_cast<std::uint64_t>(XXH3_64bits(meta.data(), meta.size())));
+  put(to + 32, bulk_checksum);
+  put(to + 40, static_cast<std::uint32_t>(meta.size()));
+  put(to + detail::header_checksum_offset, detail::header_checksum(to));
+}
+
 } // namespace
 
-frame_writer::frame_writer(frame_limits limits) : limits_{limits} {}
+frame_writer::frame_writer(frame_limits limits, bool checksums)
+  : limits_{limits}, checksums_{checksums} {}
 
 const_bytes frame_writer::segment::bytes() const noexcept {
   return owned.empty() ? view : std::as_bytes(std::span{owned});
@@ -62,7 +77,7 @@ result<void> frame_writer::push(outgoing_frame frame) {
     return ok.error();
 
   std::uint64_t bulk_checksum = 0;
-  if (bulk_bytes > 0) {
+  if (bulk_bytes > 0 && checksums_) {
     XXH3_state_t state;
     XXH3_64bits_reset(&state);
     for (const bulk_part& part : frame.bulk)
@@ -70,18 +85,11 @@ result<void> frame_writer::push(outgoing_frame frame) {
     bulk_checksum = XXH3_64bits_digest(&state);
   }
   std::array<std::byte, frame_header_bytes> header;
-  put(&header[0], frame_magic);
-  put(&header[4], frame_version);
-  put(&header[6], frame.kind);
-  put(&header[7], frame.flags);
-  put(&header[8], frame.request);
-  put(&header[16], bulk_bytes);
-  put(&header[24], static_cast<std::uint64_t>(XXH3_64bits(frame.meta.data(), frame.meta.size())));
-  put(&header[32], bulk_checksum);
-  put(&header[40], static_cast<std::uint32_t>(frame.meta.size()));
-  put(&header[detail::header_checksum_offset], detail::header_checksum(header.data()));
+  write_header(header.data(), frame, std::as_bytes(std::span{frame.meta}), bulk_bytes,
+               bulk_checksum);
 
   queued_bytes_ += frame_header_bytes + frame.meta.size() + bulk_bytes;
+  position_ += frame_header_bytes + frame.meta.size() + bulk_bytes;
   append(header);
   if (frame.meta.size() <= copy_bytes_max)
     append(std::as_bytes(std::span{frame.meta}));
@@ -93,6 +101,29 @@ result<void> frame_writer::push(outgoing_frame frame) {
     else
       queue_.push_back({{}, false, part.bytes, std::move(part.keepalive)});
   return {};
+}
+
+std::optional<frame_writer::placed_frame> frame_writer::place(channel& to, outgoing_frame head,
+                                                              std::size_t meta_bytes,
+                                                              std::size_t bulk_bytes) {
+  head.meta.clear();
+  const std::size_t all = frame_header_bytes + meta_bytes + bulk_bytes;
+  if (checksums_ || !queue_.empty() || meta_bytes > limits_.meta_bytes_max
+      || all > to.place_bytes_max() || !check(head, bulk_bytes))
+    return std::nullopt;
+  const mutable_bytes room = to.try_room(all);
+  if (room.size() != all)
+    return std::nullopt;
+  return placed_frame{std::move(head), room.subspan(frame_header_bytes, meta_bytes),
+                      room.subspan(frame_header_bytes + meta_bytes)};
+}
+
+void frame_writer::send_placed(channel& to, const placed_frame& frame) {
+  write_header(frame.meta.data() - frame_header_bytes, frame.head, frame.meta, frame.bulk.size(),
+               0);
+  const std::size_t all = frame_header_bytes + frame.meta.size() + frame.bulk.size();
+  position_ += all;
+  to.give(all);
 }
 
 std::size_t frame_writer::gather(std::span<const_bytes> parts) const {

@@ -28,7 +28,8 @@
 ///         request          u64          8   the user's: pairs an answer with its question
 ///         bulk_bytes       u64         16   at most `bulk_bytes_max`
 ///         meta_checksum    u64         24   XXH3-64 of meta
-///         bulk_checksum    u64         32   XXH3-64 of bulk; 0 when bulk_bytes is 0
+///         bulk_checksum    u64         32   XXH3-64 of bulk; 0 when bulk_bytes is 0, and over a
+///                                           channel that can't damage bytes
 ///         meta_bytes       u32         40   at most `meta_bytes_max`
 ///         header_checksum  u32         44   low half of XXH3-64 of the 44 bytes before
 ///     meta   := meta_bytes * u8
@@ -79,7 +80,8 @@ struct frame_header {
 /// it lies.
 class frame_writer {
 public:
-  explicit frame_writer(frame_limits limits = {});
+  /// `checksums`: of bulk; only for a channel that can't damage bytes they are left out.
+  explicit frame_writer(frame_limits limits = {}, bool checksums = true);
 
   /// Appends a frame; reads all of its bulk once, for the checksum. Writes nothing. `too_large` or
   /// `bad_frame` when it breaks a limit, and then the queue is as before.
@@ -90,6 +92,21 @@ public:
   /// of the channel is final.
   result<bool> pump(channel& to);
 
+  /// A frame that is written where the channel will send it from.
+  struct placed_frame {
+    outgoing_frame head{}; ///< all but meta and bulk
+    mutable_bytes meta{};
+    mutable_bytes bulk{};
+  };
+  /// Room for a frame in the channel itself, with meta and bulk of just these sizes; nothing when
+  /// the channel has none now, something is queued before it, or it breaks a limit. What is not
+  /// given to `send_placed` was never there.
+  std::optional<placed_frame> place(channel& to, outgoing_frame head, std::size_t meta_bytes,
+                                    std::size_t bulk_bytes);
+  void send_placed(channel& to, const placed_frame& frame);
+
+  /// Bytes of all frames so far: where the next one will stand in the stream.
+  std::uint64_t position() const noexcept { return position_; }
   /// Bytes that no channel has taken yet, headers included: what a window is measured by.
   std::uint64_t queued_bytes() const noexcept { return queued_bytes_; }
   bool empty() const noexcept { return queue_.empty(); }
@@ -112,8 +129,10 @@ private:
 
   frame_limits limits_;
   std::deque<segment> queue_{};
+  bool checksums_ = true;
   std::size_t front_sent_bytes_ = 0;
   std::uint64_t queued_bytes_ = 0;
+  std::uint64_t position_ = 0;
   std::string spare_{};
 };
 
@@ -154,6 +173,16 @@ public:
   /// sum to `bulk_bytes`: answer again.
   /// @pre the last event was `need_bulk`.
   result<void> provide(std::vector<mutable_bytes> parts);
+  /// Whether the bulk can be looked at in the channel's memory instead.
+  bool may_view(const channel& from) const noexcept {
+    return ahead_bytes() == 0 && header_.bulk_bytes <= from.place_bytes_max();
+  }
+  /// Leaves it there until the `pump` after `complete`. See `channel::try_view` for what it is good
+  /// for.
+  /// @pre the last event was `need_bulk`, and `may_view`.
+  void view();
+  /// The bulk of a frame that is `complete`, if it was viewed.
+  const_bytes viewed() const noexcept { return view_; }
   /// Lets the bulk pass by; it is checked nevertheless and ends in `complete`.
   /// @pre the last event was `need_bulk`.
   void discard();
@@ -161,12 +190,13 @@ public:
   bool discarded() const noexcept { return discard_; }
 
 private:
-  enum class state : std::uint8_t { header, meta, ask, bulk, complete };
+  enum class state : std::uint8_t { header, meta, ask, bulk, view, complete };
   struct hasher;
   result<frame_event> advance(channel& from);
   result<void> parse_header(const channel& from);
   result<void> check_lengths(const channel& from) const;
-  result<std::size_t> fill(channel& from);
+  result<std::size_t> fill(channel& from, std::uint64_t wanted_bytes);
+  result<bool> look(channel& from);
   result<std::size_t> receive_meta(channel& from);
   result<std::size_t> receive_bulk(channel& from);
   void take_meta_ahead();
@@ -186,6 +216,8 @@ private:
   std::size_t part_ = 0;              // the part being filled
   std::size_t part_filled_bytes_ = 0; // within it
   std::uint64_t bulk_left_bytes_ = 0;
+  const_bytes view_{};
+  bool hashes_bulk_ = true;
   bool discard_ = false;
   std::vector<std::byte> buffer_;
   std::size_t begin_ = 0; // what was read ahead: buffer_[begin_, end_)

@@ -38,6 +38,8 @@ result<frame_event> frame_reader::pump(channel& from) {
   if (broken_)
     return *broken_;
   if (state_ == state::complete) {
+    if (!view_.empty())
+      from.take(std::exchange(view_, {}).size());
     state_ = state::header;
     discard_ = false;
     parts_.clear();
@@ -58,7 +60,7 @@ result<frame_event> frame_reader::advance(channel& from) {
             return ok.error();
           continue;
         }
-        got = fill(from);
+        got = fill(from, frame_header_bytes - ahead_bytes());
         break;
       case state::meta:
         take_meta_ahead();
@@ -74,15 +76,26 @@ result<frame_event> frame_reader::advance(channel& from) {
       case state::bulk:
         take_bulk_ahead();
         if (bulk_left_bytes_ == 0) {
-          if (XXH3_64bits_digest(&hasher_->state) != bulk_checksum_)
+          if (hashes_bulk_ && XXH3_64bits_digest(&hasher_->state) != bulk_checksum_)
             return bad(from, "bulk_checksum does not hold");
           state_ = state::complete;
           continue;
         }
         if (taken >= detail::pump_bytes_max) // nothing is read ahead here: a poller sees the rest
           return frame_event::idle;
-        got = discard_ ? fill(from) : receive_bulk(from);
+        got = discard_ ? fill(from, bulk_left_bytes_) : receive_bulk(from);
         break;
+      case state::view: {
+        auto there = look(from);
+        if (!there)
+          return lost(std::move(there.error()));
+        if (!*there)
+          return frame_event::idle;
+        if (hashes_bulk_ && XXH3_64bits(view_.data(), view_.size()) != bulk_checksum_)
+          return bad(from, "bulk_checksum does not hold");
+        state_ = state::complete;
+        continue;
+      }
       case state::complete: return frame_event::complete;
     }
     if (!got)
@@ -109,6 +122,7 @@ result<void> frame_reader::parse_header(const channel& from) {
   bulk_checksum_ = get<std::uint64_t>(at + 32);
   if (auto ok = check_lengths(from); !ok)
     return ok;
+  hashes_bulk_ = from.can_damage() || bulk_checksum_ != 0;
   begin_ += frame_header_bytes;
   meta_.resize(header_.meta_bytes);
   meta_filled_bytes_ = 0;
@@ -132,17 +146,30 @@ result<void> frame_reader::check_lengths(const channel& from) const {
   return {};
 }
 
-result<std::size_t> frame_reader::fill(channel& from) {
+// Over a channel whose bytes can be looked at, nothing is read that may belong to a bulk.
+result<std::size_t> frame_reader::fill(channel& from, std::uint64_t wanted_bytes) {
   // What is left is less than a header.
   const std::size_t left = ahead_bytes();
   std::memmove(buffer_.data(), buffer_.data() + begin_, left);
   begin_ = 0;
   end_ = left;
-  const std::array<mutable_bytes, 1> parts{mutable_bytes{buffer_}.subspan(end_)};
+  mutable_bytes to = mutable_bytes{buffer_}.subspan(end_);
+  if (from.place_bytes_max() > 0)
+    to = to.first(static_cast<std::size_t>(std::min<std::uint64_t>(to.size(), wanted_bytes)));
+  const std::array<mutable_bytes, 1> parts{to};
   auto got = from.try_receive(parts);
   if (got)
     end_ += *got;
   return got;
+}
+
+result<bool> frame_reader::look(channel& from) {
+  auto seen = from.try_view(static_cast<std::size_t>(header_.bulk_bytes));
+  if (!seen)
+    return seen.error();
+  view_ = *seen;
+  bulk_left_bytes_ -= view_.size();
+  return !view_.empty();
 }
 
 void frame_reader::take_meta_ahead() {
@@ -155,7 +182,9 @@ void frame_reader::take_meta_ahead() {
 result<std::size_t> frame_reader::receive_meta(channel& from) {
   // The buffer is empty: what follows the meta goes there.
   const mutable_bytes rest = std::as_writable_bytes(std::span{meta_}).subspan(meta_filled_bytes_);
-  const std::array<mutable_bytes, 2> parts{rest, mutable_bytes{buffer_}};
+  const bool ahead = from.place_bytes_max() == 0;
+  const std::array<mutable_bytes, 2> parts{
+    rest, mutable_bytes{buffer_}.first(ahead ? buffer_.size() : 0)};
   auto got = from.try_receive(parts);
   if (got) {
     const std::size_t into_meta = std::min(*got, rest.size());
@@ -184,6 +213,12 @@ result<void> frame_reader::provide(std::vector<mutable_bytes> parts) {
   return {};
 }
 
+void frame_reader::view() {
+  TROUPE_ASSERT(state_ == state::ask, "frame_reader: view answers need_bulk");
+  TROUPE_ASSERT(ahead_bytes() == 0, "frame_reader: nothing of a bulk in view was read ahead");
+  state_ = state::view;
+}
+
 void frame_reader::discard() {
   TROUPE_ASSERT(state_ == state::ask, "frame_reader: discard answers need_bulk");
   discard_ = true;
@@ -194,7 +229,8 @@ void frame_reader::discard() {
 void frame_reader::place(std::size_t n, const std::byte* from) {
   bulk_left_bytes_ -= n;
   if (discard_) {
-    XXH3_64bits_update(&hasher_->state, from, n);
+    if (hashes_bulk_)
+      XXH3_64bits_update(&hasher_->state, from, n);
     return;
   }
   while (n > 0) {
@@ -205,7 +241,7 @@ void frame_reader::place(std::size_t n, const std::byte* from) {
       std::memcpy(to.data(), from, piece);
       from += piece;
     }
-    if (piece > 0)
+    if (piece > 0 && hashes_bulk_)
       XXH3_64bits_update(&hasher_->state, to.data(), piece);
     n -= piece;
     part_filled_bytes_ += piece;
@@ -238,7 +274,8 @@ result<std::size_t> frame_reader::receive_bulk(channel& from) {
     parts[count] = rest.first(std::min(rest.size(), receive_bytes_max - wanted));
     wanted += parts[count++].size();
   }
-  if (wanted == bulk_left_bytes_) // the buffer is empty: the next frames' beginning goes there
+  if (wanted == bulk_left_bytes_
+      && from.place_bytes_max() == 0) // the buffer is empty: the next frames' beginning goes there
     parts[count++] = buffer_;
   auto got = from.try_receive({parts.data(), count});
   if (got) {

@@ -10,7 +10,9 @@ namespace troupe {
 /// One channel of a server lane.
 struct server_lane::session {
   session(std::unique_ptr<channel> c, std::uint64_t frame_bytes_max)
-    : wire{std::move(c)}, in{data_limits(frame_bytes_max)}, out{data_limits(frame_bytes_max)} {}
+    : wire{std::move(c)},
+      in{data_limits(frame_bytes_max)},
+      out{data_limits(frame_bytes_max), wire->can_damage()} {}
 
   std::unique_ptr<channel> wire;
   frame_reader in;
@@ -28,6 +30,7 @@ struct server_lane::session {
 
   /// The frame that is coming in: where its bulk is staged.
   bool placed = false;
+  mutate_meta push{}; ///< a push that stays in the channel's memory
   std::vector<mutation_piece> pieces{};
   std::vector<tensor> tensors{};
   std::string blob{};

@@ -29,9 +29,9 @@ inline caf::behavior sink(caf::event_based_actor*) {
 /// An actor system with a scheduler policy; CAF's own default is "stealing".
 class host {
 public:
-  host(const char* policy, bool network) {
-    config_.set("scheduler.policy", caf::atom_from_string(std::string{policy}));
-    config_.set("scheduler.max-threads", std::size_t{2});
+  host(const std::string& policy, bool network, std::size_t threads = 2) {
+    config_.set("scheduler.policy", caf::atom_from_string(policy));
+    config_.set("scheduler.max-threads", threads);
     if (network)
       config_.load<caf::io::middleman>();
     system_ = std::make_unique<caf::actor_system>(config_);

@@ -115,8 +115,8 @@ inline std::string machine() {
 /// Options and results of one program.
 class report {
 public:
-  /// Reads `--quick`, `--json FILE`, `--rounds N`, `--only ROW`; ends the process with 2 on
-  /// anything else.
+  /// Reads `--quick`, `--json FILE`, `--rounds N`, `--only ROW`; `--help` tells of them and ends
+  /// the process with 0, anything else with 2.
   report(std::string suite, int argc, char** argv) : suite_{std::move(suite)}, load_{load()} {
     for (int i = 1; i < argc; ++i) {
       const std::string flag = argv[i];
@@ -127,6 +127,8 @@ public:
       };
       if (flag == "--quick")
         quick_ = true;
+      else if (flag == "--help")
+        help();
       else if (flag == "--json")
         json_ = value();
       else if (flag == "--only")
@@ -174,6 +176,16 @@ private:
     std::fprintf(stderr, "%s: %s\nusage: %s [--quick] [--json FILE] [--rounds N] [--only ROW]\n",
                  suite_.c_str(), what.c_str(), suite_.c_str());
     std::exit(2);
+  }
+  [[noreturn]] void help() const {
+    std::printf(
+      "usage: %s [--quick] [--json FILE] [--rounds N] [--only TEXT]\n\n"
+      "  --quick      a tenth of the work\n"
+      "  --json FILE  writes the rows to FILE\n"
+      "  --rounds N   samples of every row (9)\n"
+      "  --only TEXT  rows whose name or group has TEXT\n",
+      suite_.c_str());
+    std::exit(0);
   }
 
   void print() const {

@@ -15,22 +15,32 @@ public:
   explicit effect_checker(verdict_sink sink) : fail_{std::move(sink)} {}
 
   void on(const observed& e, std::uint64_t key) override {
+    last_ = e.at;
     switch (key) {
       case event_key("server.shard_made"): return made(e);
       case event_key("server.applied"): return applied(e);
-      case event_key("server.cleared"):
+      case event_key("server.cleared"): return forget(e.node);
       case event_key("sim.crash"):
-      case event_key("sim.left"):
-        if (is_server(e.node))
-          forget(e.node);
+      case event_key("sim.left"): return went(e);
+      case event_key("coordinator.server_lost"):
+        unannounced_.erase(server{static_cast<std::uint32_t>(e.integer("server"))});
         return;
       case event_key("client.pushed"): return pushed(e);
+      case event_key("client.acked"): return acked(e);
       case event_key("queue.ended"): return ended(e);
       default: return;
     }
   }
 
+  void at_end() override {
+    for (const auto& [who, when] : unannounced_)
+      if (last_ - when > announced_within)
+        fail_("INV-P1", to_string(who) + " went with what it had applied, and its coordinator"
+                          + " never said so");
+  }
+
 private:
+  static constexpr duration announced_within = std::chrono::seconds{15};
   using place = std::pair<std::int64_t, std::int64_t>; // variable, shard
   struct effect {
     closure_id closure{};
@@ -83,10 +93,34 @@ private:
       }
   }
 
+  /// A server takes what it had along, of which its coordinator must hear; a coordinator that goes
+  /// itself needs not.
+  void went(const observed& e) {
+    if (e.node == chief)
+      unannounced_.clear();
+    if (!is_server(e.node))
+      return;
+    for (const auto& [at, s] : shards_)
+      if (s.home == e.node && !s.applied.empty())
+        unannounced_.emplace(e.node, e.at);
+    forget(e.node);
+  }
+
+  /// Its servers have said that they have it: so it is there, whatever becomes of the closure.
+  void acked(const observed& e) {
+    auto id = closure_of(e);
+    auto at = pushes_.find({id, e.integer("attempt")});
+    if (at == pushes_.end())
+      return;
+    for (const auto& p : at->second)
+      for (std::int64_t shard = 0; shard < p.shards; ++shard)
+        look_for("INV-P1", id, p, shard, " was acknowledged");
+    if (is_program_call(id))
+      pushes_.erase(at);
+  }
+
   void pushed(const observed& e) {
     auto id = closure_of(e);
-    if (is_program_call(id))
-      return;
     pushes_[{id, e.integer("attempt")}].push_back(
       {e.integer("variable"), e.integer("op"), e.integer("shards")});
   }
@@ -98,24 +132,28 @@ private:
       if (auto at = pushes_.find({id, e.integer("attempt")}); at != pushes_.end())
         for (const auto& p : at->second)
           for (std::int64_t shard = 0; shard < p.shards; ++shard)
-            look_for(id, p, shard);
+            look_for("INV-X1", id, p, shard, " finished");
     pushes_.erase(pushes_.lower_bound({id, 0}), pushes_.upper_bound({id, INT64_MAX}));
   }
 
-  void look_for(const closure_id& id, const push& p, std::int64_t shard) {
+  void look_for(const char* rule, const closure_id& id, const push& p, std::int64_t shard,
+                const char* what) {
     effect wanted{id, p.op};
     auto at = shards_.find({p.variable, shard});
     if (at != shards_.end()
         && (at->second.applied.contains(wanted) || at->second.rolled_back.contains(wanted)))
       return;
-    fail_("INV-X1", to_string(id) + " finished, but its op " + std::to_string(p.op)
-                      + " is not in variable " + std::to_string(p.variable) + " shard "
-                      + std::to_string(shard));
+
+    fail_(rule, to_string(id) + what + ", but its op " + std::to_string(p.op)
+                  + " is not in variable " + std::to_string(p.variable) + " shard "
+                  + std::to_string(shard));
   }
 
   verdict_sink fail_;
   std::map<place, shard_model> shards_{};
   std::map<std::pair<closure_id, std::int64_t>, std::vector<push>> pushes_{};
+  std::map<node_name, time_point> unannounced_{};
+  time_point last_{};
 };
 
 } // namespace

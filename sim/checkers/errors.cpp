@@ -37,13 +37,17 @@ public:
     switch (key) {
       case event_key("queue.ended"): return ended(e);
       case event_key("queue.raised"): return raised(e);
+      case event_key("queue.join_ended"): return join_ended(e);
       case event_key("coordinator.attempt_failed"): return attempt_failed(e);
       case event_key("coordinator.worker_lost"): return worker_lost(e);
       case event_key("coordinator.worker_joined"):
         if (e.integer("worker") == losing_)
           losing_ = -1;
         return;
-      case event_key("queue.dispatched"): of_closure_[closure_of(e)] = e.integer("worker"); return;
+      case event_key("queue.dispatched"):
+        term_ = closure_of(e).term;
+        of_closure_[closure_of(e)] = e.integer("worker");
+        return;
       case event_key("queue.put_back"): return put_back(e);
       case event_key("coordinator.server_lost"): lost_.insert(e.integer("server")); return;
       case event_key("sim.crash"):
@@ -68,7 +72,8 @@ private:
     if (!first_)
       first_ = first_error{closure_of(e), e.integer("code"), std::string{e.text("why")}};
     auto code = static_cast<errc>(e.integer("code"));
-    if (is_infrastructure(code) && !options_.infrastructure_errors && !retries_over_)
+    if (is_infrastructure(code) && !options_.infrastructure_errors
+        && !tried_out_.contains(closure_of(e)))
       fail_("INV-X4", to_string(closure_of(e)) + " failed with " + std::string{to_string(code)}
                         + " while a retry was allowed: " + std::string{e.text("why")});
   }
@@ -91,7 +96,8 @@ private:
     }
     if (e.text("code") == to_string(errc::deadline))
       over_now |= over(deadlines_, limits.deadline_faults_max);
-    retries_over_ |= over_now;
+    if (over_now)
+      tried_out_.insert({term_, static_cast<std::uint64_t>(e.integer("closure"))});
   }
 
   void raised(const observed& e) {
@@ -102,6 +108,13 @@ private:
       fail_("INV-X4", "the first error was that of " + to_string(first_->closure) + ", \""
                         + first_->why + "\", raised was \"" + std::string{e.text("why")} + "\"");
     first_.reset();
+  }
+
+  /// Nobody says that all is well over an error that was not raised.
+  void join_ended(const observed& e) {
+    if (first_ && e.integer("code") == value_of(errc::none))
+      fail_("INV-X4", "join returned, and \"" + first_->why + "\" of " + to_string(first_->closure)
+                        + " was not raised");
   }
 
   void worker_lost(const observed& e) {
@@ -126,7 +139,7 @@ private:
     first_.reset();
     of_server_.clear();
     deadlines_.clear();
-    retries_over_ = false;
+    tried_out_.clear();
     lost_.clear();
   }
 
@@ -135,7 +148,8 @@ private:
   std::optional<first_error> first_{};
   std::map<std::int64_t, std::deque<time_point>> of_server_{};
   std::deque<time_point> deadlines_{};
-  bool retries_over_ = false;
+  std::set<closure_id> tried_out_{}; ///< closures whose last failure allowed no further retry
+  term_no term_{};
   std::set<std::int64_t> lost_{};
   static constexpr std::int64_t struck = 1; ///< `put_back_reason::worker_lost_running`
   std::map<closure_id, std::int64_t> of_closure_{};

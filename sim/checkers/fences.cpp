@@ -23,6 +23,9 @@ public:
       case event_key("server.term_granted"): return granted(e);
       case event_key("server.applied"): return applied(e);
       case event_key("queue.dispatched"): return dispatched(e);
+      case event_key("sim.crash"):
+      case event_key("sim.left"):
+      case event_key("sim.exit"): gone_.insert(life_of(e)); return;
       default: return;
     }
   }
@@ -37,6 +40,11 @@ private:
     std::int64_t epoch = 0;
     std::map<std::string, std::int64_t, std::less<>> live{}; ///< task: counter
     std::map<std::string, std::vector<loss>, std::less<>> lost{};
+  };
+  /// Who dispatched in a term, and the servers that had granted it then.
+  struct reign {
+    life_key coordinator{};
+    std::set<life_key> granted_by{};
   };
   /// What one life of a member knows.
   struct member_model {
@@ -120,10 +128,20 @@ private:
 
   void dispatched(const observed& e) {
     auto term = e.integer("term");
-    auto [at, fresh] = acting_.try_emplace(term, life_of(e));
-    if (!fresh && at->second != life_of(e))
-      fail_("INV-M1", "two coordinators dispatched in term " + std::to_string(term));
-    if (fresh && at != acting_.begin() && life_of(e) < std::prev(at)->second)
+    auto [at, fresh] = acting_.try_emplace(term, reign{life_of(e), {}});
+    if (!fresh && at->second.coordinator != life_of(e)) {
+      // where all who had granted it are gone, nobody knows of the term
+      if (std::any_of(at->second.granted_by.begin(), at->second.granted_by.end(),
+                      [this](const life_key& s) { return !gone_.contains(s); }))
+        fail_("INV-M1", "two coordinators dispatched in term " + std::to_string(term));
+      at->second = {life_of(e), {}};
+      fresh = true;
+    }
+    if (fresh)
+      for (const auto& [key, holder] : holders_)
+        if (key.second == term && !gone_.contains(key.first))
+          at->second.granted_by.insert(key.first);
+    if (fresh && at != acting_.begin() && life_of(e) < std::prev(at)->second.coordinator)
       fail_("INV-M1", "an older coordinator acts in the higher term " + std::to_string(term));
   }
 
@@ -154,7 +172,8 @@ private:
   std::map<std::int64_t, life_key> seats_{}; ///< nonce: who admitted it
   std::map<life_key, member_model> members_{};
   std::map<std::pair<life_key, std::int64_t>, std::int64_t> holders_{}; ///< of terms
-  std::map<std::int64_t, life_key> acting_{};                           ///< term: who dispatched
+  std::set<life_key> gone_{};
+  std::map<std::int64_t, reign> acting_{}; ///< term: who dispatched
 };
 
 } // namespace

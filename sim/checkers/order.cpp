@@ -64,6 +64,7 @@ public:
 private:
   static constexpr std::size_t names_max = 4;
   struct closure_model {
+    std::uint32_t life = 0; ///< of the coordinator
     bool flying = false;
     bool done = false;
     std::int64_t status = 0;
@@ -75,8 +76,10 @@ private:
 
   void accepted(const observed& e) {
     auto id = closure_of(e);
-    if (!closures_.try_emplace(id).second)
+    auto [at, fresh] = closures_.try_emplace(id);
+    if (!fresh && at->second.life == e.start)
       fail_("INV-X2", to_string(id) + " was accepted before");
+    at->second = {.life = e.start}; // where nobody is left who knew the term, it may come again
     open_.insert(id);
   }
 

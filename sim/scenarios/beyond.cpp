@@ -10,14 +10,31 @@ namespace {
 
 using enum fault_kind;
 
-/// The program lets the first error out, which must be one of these.
-void build_until_error(scenario_run& run, std::vector<errc> allowed) {
-  make_cluster(run, [&run, allowed](process& p) {
+/// What has been lost for good.
+struct losses final : observer {
+  std::uint32_t servers = 0;
+  void on_event(const observed& what) override {
+    if (what.id == "sim.crash" && what.node.task.job == job_kind::ps)
+      ++servers;
+  }
+};
+
+/// The program lets the first error out, which must be one of these, and there must be one when a
+/// server was lost before the last look at all values, or `always`.
+void build_until_error(scenario_run& run, std::vector<errc> allowed, bool always = false) {
+  auto lost = run.share<losses>();
+  run.cluster().watch(*lost);
+  make_cluster(run, [&run, allowed, always, lost](process& p) {
     run_program(run, p, [&] {
-      witness_program all{run, p};
       try {
-        all.work(storm_work());
+        witness_program all{run, p};
+        auto work = storm_work();
+        if (always) // until all are gone
+          work.lasts = 10s;
+        all.work(work);
+        auto before = lost->servers;
         all.check();
+        run.expect(!always && before == 0, "named-error", "nobody said what was lost");
       } catch (const error& why) {
         run.expect(std::find(allowed.begin(), allowed.end(), why.code()) != allowed.end(),
                    "named-error", why.what());
@@ -27,12 +44,10 @@ void build_until_error(scenario_run& run, std::vector<errc> allowed) {
   });
 }
 
-void build_server_lost(scenario_run& run) {
-  build_until_error(run, {errc::unavailable, errc::unknown_variable});
-}
+void build_server_lost(scenario_run& run) { build_until_error(run, {errc::unavailable}); }
 
 void build_server_silent(scenario_run& run) {
-  build_until_error(run, {errc::unavailable, errc::unknown_variable, errc::deadline});
+  build_until_error(run, {errc::unavailable, errc::deadline});
 }
 
 duration crash_time(scenario_run& run) {
@@ -49,7 +64,7 @@ void build_coordinator_lost(scenario_run& run) {
 /// All workers go for good.
 void build_workers_lost(scenario_run& run) {
   run.cluster().settings().no_worker_ms_max = 15'000;
-  build_until_error(run, {errc::unavailable});
+  build_until_error(run, {errc::unavailable}, true);
   for (std::uint32_t i = 0; i < run.shape().workers; ++i)
     run.cluster().at(crash_time(run)).crash(worker{i});
 }
@@ -57,7 +72,7 @@ void build_workers_lost(scenario_run& run) {
 /// A server is never there: the start must say so.
 void build_server_missing(scenario_run& run) {
   run.cluster().settings().start_timeout = 10s;
-  build_until_error(run, {errc::deadline});
+  build_until_error(run, {errc::deadline}, true);
   run.cluster().at(0s).crash(server{0});
 }
 

@@ -16,6 +16,11 @@ struct save_log {
   std::int64_t returned = 0;           ///< the last stamp whose save returned
 };
 
+/// Of which a program can't recover in this life (row PS-P6).
+bool is_loss_of_a_server(const error& why) {
+  return why.code() == errc::unavailable && why.details().where.task.job == job_kind::ps;
+}
+
 /// A witness program with a variable that says which save it was restored from.
 class saving_program {
 public:
@@ -38,66 +43,74 @@ public:
     all_.run().phase(all_.self(), "save");
     log_.boards.push_back(all_.board());
     auto stamp = static_cast<std::int64_t>(log_.boards.size());
+    const auto before = disk_hits();
     try {
       stamp_.assign(tensor::vector<std::int64_t>({stamp}));
       all_.coordinator().save(directory);
       log_.returned = stamp;
     } catch (const error& why) {
-      expect_allowed(why, "save");
+      expect_allowed(why, "save", disk_hits() > before);
     }
   }
 
   /// False when there is no checkpoint that could be read.
   bool restore() {
     all_.run().phase(all_.self(), "restore");
-    for (int tries = 0; tries < 8; ++tries)
+    for (int tries = 0; tries < 16; ++tries) {
+      const auto before = disk_hits();
+      auto hit = [&] { return disk_hits() > before; };
       try {
         all_.coordinator().restore(directory);
-        take_over();
+        take_over(hit());
         return true;
       } catch (const error& why) {
-        if (why.code() == errc::not_found)
+        if (why.code() == errc::not_found && !hit())
           return nothing_there(why);
-        expect_allowed(why, "restore");
+        expect_allowed(why, "restore", hit());
+        if (tries >= 4 && is_loss_of_a_server(why)) // while it restored
+          throw error{why.details()};
         all_.self().env().lanes.spend(200ms);
       }
+    }
+    all_.run().expect(false, "INV-C1", "no try of many could restore anything");
     return false;
   }
 
 private:
-  bool disk_fails(action_kind kind) const {
-    for (const auto& f : all_.run().spec().plan.faults)
-      if (f.what.kind == kind)
-        return true;
-    return false;
+  /// Faults that the disk has shown: nothing else excuses what a save or a restore says.
+  std::uint64_t disk_hits() const {
+    auto& disk = all_.run().cluster().disk(chief);
+    std::uint64_t out = 0;
+    for (auto f : {sim_disk::fault::torn_write, sim_disk::fault::io_error,
+                   sim_disk::fault::no_space, sim_disk::fault::bit_flip})
+      out += disk.hits(f);
+    return out;
   }
 
-  void expect_allowed(const error& why, const char* call) {
+  void expect_allowed(const error& why, const char* call, bool disk_hit) {
     auto code = why.code();
-    bool disk = code == errc::io_failed || code == errc::no_space || code == errc::corrupt;
-    bool way = code == errc::unavailable || code == errc::deadline || code == errc::connection_lost
-               || code == errc::not_found;
-    all_.run().expect(disk || way, "named-error", std::string{call} + " threw " + why.what());
+    bool disk = code == errc::io_failed || code == errc::no_space || code == errc::corrupt
+                || code == errc::not_found;
+    bool way = code == errc::unavailable || code == errc::deadline || code == errc::connection_lost;
+    all_.run().expect(way || (disk && disk_hit), "named-error",
+                      std::string{call} + " threw " + why.what());
   }
 
   bool nothing_there(const error& why) {
-    all_.run().expect(
-      log_.returned == 0 || disk_fails(action_kind::bit_flip) || disk_fails(action_kind::io_error),
-      "INV-C1", "save " + std::to_string(log_.returned) + " had returned, but " + why.what());
+    all_.run().expect(log_.returned == 0, "INV-C1",
+                      "save " + std::to_string(log_.returned) + " had returned, but " + why.what());
     return false;
   }
 
   /// The board becomes that of the save which was restored; the variables must be as it says.
-  void take_over() {
+  void take_over(bool disk_hit) {
     auto stamp = all_.read(stamp_).as<std::int64_t>()[0];
     auto text = "restored save " + std::to_string(stamp) + " of "
                 + std::to_string(log_.boards.size()) + ", the last that returned was "
                 + std::to_string(log_.returned);
     bool known = stamp >= 1 && stamp <= static_cast<std::int64_t>(log_.boards.size());
     all_.run().expect(known, "INV-C2", text);
-    all_.run().expect(stamp >= log_.returned || disk_fails(action_kind::bit_flip)
-                        || disk_fails(action_kind::io_error),
-                      "INV-C1", text);
+    all_.run().expect(stamp >= log_.returned || disk_hit, "INV-C1", text);
     if (!known)
       return;
     auto board = log_.boards[static_cast<std::size_t>(stamp - 1)];
@@ -147,27 +160,57 @@ void build_checkpoints(scenario_run& run) {
 
 // --- a coordinator that comes back
 
+/// `on_loss`: of a server, while the runtime still runs; does not return. Null: none is lost.
+void save_between_batches(scenario_run& run, process& p, save_log& log,
+                          const std::function<void()>& on_loss = {}) {
+  saving_program program{run, p, log};
+  if (on_loss)
+    program.all().let_out(is_loss_of_a_server);
+  auto draws = run.draws("saves").at(p.start());
+  auto options = saving_work();
+  options.between = [&](std::int64_t) {
+    program.learn();
+    if (draws.below(2) == 0)
+      program.save();
+  };
+  options.before_join = [&] {
+    if (draws.below(4) == 0)
+      program.save();
+  };
+  try {
+    if (p.start() > 1)
+      program.restore();
+    program.all().work(options);
+    program.all().check();
+  } catch (const error& why) {
+    if (on_loss && is_loss_of_a_server(why))
+      on_loss();
+    throw;
+  }
+}
+
 void build_coordinator_restart(scenario_run& run) {
   auto log = run.share<save_log>();
   make_cluster(run, [&run, log](process& p) {
-    run_program(run, p, [&] {
-      saving_program program{run, p, *log};
-      if (p.start() > 1)
-        program.restore();
-      auto draws = run.draws("saves").at(p.start());
-      auto options = saving_work();
-      options.between = [&](std::int64_t) {
-        program.learn();
-        if (draws.below(2) == 0)
-          program.save();
-      };
-      options.before_join = [&] {
-        if (draws.below(4) == 0)
-          program.save();
-      };
-      program.all().work(options);
-      program.all().check();
-    });
+    run_program(run, p, [&] { save_between_batches(run, p, *log); });
+  });
+}
+
+// --- a server that comes back empty
+
+/// What it held is gone: this process ends at once, the next one restores a checkpoint on the
+/// servers that are there.
+void leave_and_come_back(scenario_run& run, process& p) {
+  auto& w = run.cluster();
+  w.call_at(w.now() + 1s, [&w] { w.act({.kind = action_kind::restart, .target = chief}); });
+  p.env().lanes.leave_now(1);
+}
+
+void build_server_restart(scenario_run& run) {
+  auto log = run.share<save_log>();
+  make_cluster(run, [&run, log](process& p) {
+    run_program(run, p,
+                [&] { save_between_batches(run, p, *log, [&] { leave_and_come_back(run, p); }); });
   });
 }
 
@@ -186,8 +229,20 @@ fault_profile disk_trouble() {
 fault_profile restarts() {
   auto out = disk_trouble();
   out.rates.push_back({chief_crash, 900, 2});
+  out.rates.push_back({mark_crash, 500, 2});
   out.rates.push_back({clock_drift, 200, 2});
+  out.rates.push_back({delay, 300, 3});
+  out.rates.push_back({stall, 300, 3});
+  out.rates.push_back({partition, 300, 2});
+  out.rates.push_back({isolate, 200, 2});
   out.chief_may_crash = true;
+  return out;
+}
+
+fault_profile lost_servers() {
+  auto out = disk_trouble();
+  out.rates.push_back({server_crash, 950, 2});
+  out.servers_may_crash = true;
   return out;
 }
 
@@ -208,5 +263,12 @@ const scenario coordinator_restart{.name = "coordinator_restart",
                                    .shape_max = large_cluster,
                                    .faults = restarts(),
                                    .build = build_coordinator_restart};
+
+const scenario server_restart{.name = "server_restart",
+                              .text = "servers crash: the next coordinator restores a checkpoint",
+                              .shape_min = {.workers = 2, .servers = 2, .closures = 120},
+                              .shape_max = large_cluster,
+                              .faults = lost_servers(),
+                              .build = build_server_restart};
 
 } // namespace troupe::sim

@@ -63,8 +63,11 @@ witness_program::witness_program(scenario_run& run, process& p, std::int64_t wid
 
 duration witness_program::each(const work_options& options) const {
   auto lasts = options.lasts;
+  const auto& plan = run_.spec().plan;
+  auto last_fault = plan.faults.empty() ? duration{} : plan.faults.back().at;
   if (lasts == duration{})
-    lasts = run_.spec().plan.core.at > duration{} ? run_.spec().plan.core.at * 5 / 4 : 5s;
+    lasts =
+      plan.core.at > duration{} ? plan.core.at * 5 / 4 : std::max<duration>(5s, last_fault * 5 / 4);
   auto target = std::max<std::int64_t>(run_.shape().closures, 1);
   // a run that was shrunk to few closures must not make them longer than their deadline
   return std::min<duration>(lasts * static_cast<std::int64_t>(run_.shape().workers) / target,
@@ -147,7 +150,7 @@ bool witness_program::join() {
 
 void witness_program::note(const error& why) {
   ++errors_seen_;
-  if (run_.which().beyond_guard)
+  if (run_.which().beyond_guard || (lets_out_ && lets_out_(why)))
     throw error{why.details()};
 }
 

@@ -86,6 +86,8 @@ public:
   /// Joins; notes an error. False when there was one.
   bool join();
   void note(const error& why);
+  /// Errors that the program lets out instead of noting them.
+  void let_out(std::function<bool(const error&)> which) { lets_out_ = std::move(which); }
 
 private:
   struct open_closure {
@@ -106,6 +108,7 @@ private:
   variable_list witness_{};
   std::vector<open_closure> open_{};
   std::int64_t errors_seen_ = 0;
+  std::function<bool(const error&)> lets_out_{};
 };
 
 /// Runs `body` as the coordinator's program: an `error` that it lets out is its named end.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <troupe/actors/coordinator.hpp>
+#include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 #include <troupe/actors/server_vault.hpp>
 
@@ -70,6 +71,18 @@ public:
   tensor gather(variable_id variable, const tensor& indices);
   void mutate(std::span<const mutation> ops);
   /// For checkpoints.
+  /// What a vault says, as an error of its server. One that lacks what this cluster made there came
+  /// in place of another: `unavailable`, naming the loss.
+  template <class T>
+  static result<T> of_server(std::uint32_t server, result<T> answer) {
+    if (answer)
+      return answer;
+    auto why = std::move(answer.error());
+    why.where.task = {.job = job_kind::ps, .index = server};
+    if (why.code == errc::unknown_variable || why.code == errc::not_found)
+      why = came_back_empty(std::move(why));
+    return why;
+  }
   std::unique_ptr<server_vault> vault(std::uint32_t server) {
     return open_vault_(server, term()).value_or_throw();
   }

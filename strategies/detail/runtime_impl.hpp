@@ -7,6 +7,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <troupe/actors/control_plane.hpp>
 #include <troupe/actors/membership.hpp>
 #include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/worker.hpp>
@@ -58,6 +59,7 @@ private:
   void start();
   void start_coordinator();
   void start_embedded_members();
+  void make_control(bool listen);
   void start_server();
   void start_worker();
   void wait_started();
@@ -81,6 +83,7 @@ private:
   caf::actor_system* system_ = nullptr;
   caf::actor network_{}; ///< null within one process
   std::unique_ptr<data_lane> data_;
+  std::shared_ptr<control_plane> control_; ///< null for servers and within one process
   std::vector<std::shared_ptr<shard_store>> stores_{};
   std::vector<local_member> members_{};
   membership_actor membership_{};

@@ -115,6 +115,7 @@ public:
   child& operator=(const child&) = delete;
 
   void signal(int number) const { ::kill(pid_, number); }
+  pid_t pid() const { return pid_; }
   /// Exit status as waitpid gives it, once it has ended; -1 while it runs.
   int poll() {
     int status = 0;
@@ -177,6 +178,7 @@ inline int run_role(const char* role) {
     options.cluster_name = name;
   if (const char* token = std::getenv("TROUPE_TEST_TOKEN"))
     options.token = token;
+  options.shared_memory = std::getenv("TROUPE_TEST_TCP") == nullptr;
   if (const char* address = std::getenv("TROUPE_TEST_LISTEN"))
     options.listen_address = address;
   if (const char* ms = std::getenv("TROUPE_TEST_LOST_MS"))

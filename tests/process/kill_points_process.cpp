@@ -13,7 +13,7 @@ using namespace troupe::testing;
 
 namespace {
 
-constexpr std::int64_t cells = 4096;
+constexpr std::int64_t cells = 16'384;
 constexpr std::int64_t servers = 2;
 constexpr int kills_per_point = 50;
 

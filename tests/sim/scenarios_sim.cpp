@@ -46,7 +46,10 @@ TEST_CASE("scenario checkpoints: saves and restores on a bad disk") { check("che
 TEST_CASE("scenario coordinator_restart: the next term restores a checkpoint") {
   check("coordinator_restart");
 }
+TEST_CASE("scenario groups: members come and go") { check("groups"); }
+TEST_CASE("scenario groups_calm: collective operations") { check("groups_calm"); }
 TEST_CASE("scenario server_lost: a named error") { check("server_lost"); }
+TEST_CASE("scenario server_restart: a checkpoint") { check("server_restart"); }
 TEST_CASE("scenario server_silent: a named error") { check("server_silent"); }
 TEST_CASE("scenario server_missing: the start says so") { check("server_missing"); }
 TEST_CASE("scenario workers_lost: a named error") { check("workers_lost"); }
@@ -61,7 +64,7 @@ TEST_CASE("scenarios: names are in order, texts there, every one has its test he
     CHECK((s->events_expected >= 5'000 || !s->few_because.empty()));
     CHECK(find_scenario(s->name) == s);
   }
-  CHECK(all_scenarios().size() == 24);
+  CHECK(all_scenarios().size() == 27);
   CHECK(find_scenario("no such") == nullptr);
 }
 

@@ -22,6 +22,8 @@ GOOD = {
     "actors/queue.hpp": HEADER + "class closure_queue {\n};\nclass later;\n",
     "sim/README.md": README,
     "sim/a.hpp": HEADER + "class later {\n};\nclass closure_queue;\n",
+    "examples/README.md": README,
+    "examples/simulate/test.cpp": "#include <troupe/sim/a.hpp>\n",
     "kernels/README.md": README,
     "strategies/README.md": README,
     "core/loop.cpp": "void g() {\n  for (auto x :\n       {1, 2}) {\n    for (int i = 0;\n         i < 3; ++i) {\n      ++x;\n    }\n  }\n}\n" + "int x;\n" * 70,
@@ -39,6 +41,7 @@ BAD = {
         ("actors/x.cpp", "#include <troupe/strategies/api.hpp>\n"),
         ("actors/y.cpp", "#include <troupe/sim/world.hpp>\n"),
         ("examples/x.cpp", "#include <troupe/core/a.hpp>\n"),
+        ("bench/x.cpp", "#include <troupe/sim/a.hpp>\n"),
     ],
     "include-detail": [
         ("core/x.hpp", HEADER + "#include <troupe/core/detail/b.hpp>\n"),
@@ -112,6 +115,11 @@ def main():
     for ban in tidy.BANS:
         if ban.rule not in rules_fired({"actors/x.cpp": ban.sample + "\n"}):
             failures.append(f"{ban.rule}: silent on {ban.sample!r}")
+        for path in ("sim/x.cpp", "sim/scenarios/x.cpp", "sim/checkers/x.hpp"):
+            if ban.rule not in rules_fired({path: HEADER + ban.sample + "\n"}):
+                failures.append(f"{ban.rule}: silent on {ban.sample!r} in {path}")
+        if ban.rule in rules_fired({"sim/tools/x.cpp": ban.sample + "\n"}):
+            failures.append(f"{ban.rule}: fires on {ban.sample!r} in the tools around the simulator")
         if ban.rule in rules_fired({"actors/x.cpp": "// " + ban.sample + "\n"}):
             failures.append(f"{ban.rule}: fires in a comment: {ban.sample!r}")
     for ban in tidy.TEST_BANS:

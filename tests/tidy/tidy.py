@@ -147,6 +147,12 @@ def owner(path):
     return parts[0], False
 
 
+def is_simulator(path):
+    """The world and what runs in it: a clock, a thread or a random device there makes no seed repeat. Its tools
+    run around worlds, in the real one."""
+    return path.startswith("sim/") and not path.startswith("sim/tools/")
+
+
 def check_include(path, style, name, tree):
     """Yields (rule, message) for one #include of `path`."""
     folder, is_test = owner(path)
@@ -172,6 +178,8 @@ def check_include(path, style, name, tree):
         yield "include-detail", f"<{name}> is not installed, but this header is"
     if is_test:
         return
+    if folder == "examples" and target == "sim" and "detail" not in parts:
+        return  # a test simulates
     if folder in ("examples", "bench"):
         yield "include-direction", f"{folder}/ sees only <troupe/troupe.hpp>, not <{name}>"
     elif target not in MAY_INCLUDE.get(folder, {target}):
@@ -238,7 +246,7 @@ def check_cpp(path, text, tree):
             yield Finding(path, line, rule, message)
     if path.endswith(".hpp") and not re.match(r"\s*#pragma once", code_only(text)):
         yield Finding(path, 1, "pragma-once", "the first code line must be #pragma once")
-    if folder in LIBRARY and not is_test:
+    if (folder in LIBRARY or is_simulator(path)) and not is_test:
         yield from scan(path, text, BANS)
     if is_test:
         yield from scan(path, text, TEST_BANS)
@@ -294,7 +302,7 @@ def read_tree(root):
         names[:] = [n for n in names if not n.startswith("build") and n not in (".git", ".cache", "__pycache__")]
         for name in files:
             path = pathlib.Path(directory, name)
-            if path.is_symlink():
+            if path.is_symlink() or name == ".git":  # a file in a linked working tree
                 continue
             try:
                 tree[path.relative_to(root).as_posix()] = path.read_text(encoding="utf-8")

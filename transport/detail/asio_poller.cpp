@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -13,7 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <troupe/transport/detail/asio_sockets.hpp>
+#include <troupe/transport/detail/pollable.hpp>
 
 namespace troupe::detail {
 
@@ -42,10 +44,9 @@ public:
   asio_poller& operator=(const asio_poller&) = delete;
 
   void watch(channel& c, bool want_send) override {
-    watch(&c, dynamic_cast<const pollable*>(&c),
-          static_cast<short>(want_send ? POLLIN | POLLOUT : POLLIN));
+    watch(&c, dynamic_cast<const pollable*>(&c), want_send);
   }
-  void watch(channel_listener& l) override { watch(&l, dynamic_cast<const pollable*>(&l), POLLIN); }
+  void watch(channel_listener& l) override { watch(&l, dynamic_cast<const pollable*>(&l), false); }
   void forget(channel& c) override { forget(static_cast<const void*>(&c)); }
   void forget(channel_listener& l) override { forget(static_cast<const void*>(&l)); }
 
@@ -66,6 +67,9 @@ public:
     const duration left = time_left(clock_, deadline);
     if (left <= duration::zero())
       return false;
+    for (const entry& e : entries_)
+      if (const auto open = e.what.lock(); open && open->ready_or_told(e.want_send))
+        return true;
     const timespec at_most = to_timespec(left);
     const int ready = ::ppoll(set_.data(), set_.size(), &at_most, nullptr);
     return ready != 0 ? consume_wake() : clock_.now() < deadline;
@@ -80,19 +84,15 @@ public:
 private:
   struct entry {
     const void* key = nullptr;
-    std::weak_ptr<const descriptor> what{};
-    short events = 0;
+    std::weak_ptr<descriptor> what{};
+    bool want_send = false;
   };
 
-  void watch(const void* key, const pollable* what, short events) {
+  void watch(const void* key, const pollable* what, bool want_send) {
     TROUPE_ASSERT(what != nullptr, "poller: what it watches was made by the same transport");
-    for (entry& e : entries_)
-      if (e.key == key) {
-        e.what = what->watched();
-        e.events = events;
-        return;
-      }
-    entries_.push_back({key, what->watched(), events});
+    forget(key);
+    for (auto& each : what->watched())
+      entries_.push_back({key, std::move(each), want_send});
   }
 
   void forget(const void* key) {
@@ -108,12 +108,17 @@ private:
     for (const entry& e : entries_) {
       const auto open = e.what.lock();
       all_open = all_open && open->fd >= 0;
-      set_.push_back({open->fd, e.events, 0});
+      set_.push_back({open->fd, open->events(e.want_send), 0});
     }
     return all_open;
   }
 
-  bool poll_now() { return ::poll(set_.data(), set_.size(), 0) != 0 && consume_wake(); }
+  bool poll_now() {
+    for (const entry& e : entries_)
+      if (const auto open = e.what.lock(); open && open->is_ready(e.want_send))
+        return true;
+    return ::poll(set_.data(), set_.size(), 0) != 0 && consume_wake();
+  }
 
   bool consume_wake() {
     if ((set_.front().revents & POLLIN) != 0) {

@@ -14,12 +14,15 @@ namespace troupe::detail {
 
 namespace {
 
+bool is_loopback(const asio::ip::address& at) {
+  return at.is_loopback()
+         || (at.is_v6() && at.to_v6().is_v4_mapped()
+             && asio::ip::make_address_v4(asio::ip::v4_mapped, at.to_v6()).is_loopback());
+}
+
 bool is_same_host(const tcp::socket& socket, const tcp::endpoint& remote) {
   const asio::ip::address peer = remote.address();
-  if (peer.is_loopback())
-    return true;
-  if (peer.is_v6() && peer.to_v6().is_v4_mapped()
-      && asio::ip::make_address_v4(asio::ip::v4_mapped, peer.to_v6()).is_loopback())
+  if (is_loopback(peer))
     return true;
   // A connection to an address of this host has that address at both ends.
   error_code ec;
@@ -134,6 +137,21 @@ result<tcp::acceptor> listen_socket(asio::io_context& io, const tcp::endpoint& a
     return make_failure(errc::invalid_argument,
                         "cannot listen on " + address + ": " + ec.message());
   return out;
+}
+
+bool is_local(const asio::ip::address& at) {
+  if (is_loopback(at))
+    return true;
+  // Only an address of this host can be bound.
+  error_code ec;
+  const tcp::endpoint any_port{at, 0};
+  const int fd = asio::detail::socket_ops::socket(any_port.protocol().family(),
+                                                  SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP, ec);
+  if (fd < 0)
+    return false;
+  asio::detail::socket_ops::bind(fd, any_port.data(), any_port.size(), ec);
+  ::close(fd);
+  return !ec;
 }
 
 void set_up_connected(tcp::socket& socket, const tcp::endpoint& remote) {

@@ -2,8 +2,6 @@
 
 #include <troupe/transport/detail/asio.hpp>
 
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,20 +13,6 @@
 /// sized and without delay.
 namespace troupe::detail {
 
-/// The descriptor of an open channel or listener, -1 once it is closed. A poller holds it weakly,
-/// so that what is destroyed while watched is forgotten and never mistaken for another file with
-/// the same number.
-struct descriptor {
-  int fd = -1;
-};
-
-/// What a poller of this transport can watch.
-class pollable {
-public:
-  virtual ~pollable() = default;
-  virtual std::weak_ptr<const descriptor> watched() const = 0;
-};
-
 /// "127.0.0.1:80", "[::1]:80".
 std::string to_string(const tcp::endpoint& at);
 
@@ -36,6 +20,9 @@ std::string to_string(const tcp::endpoint& at);
 /// blocks the caller; numbers don't. `invalid_argument` when malformed, `unavailable` when the name
 /// is unknown; both name the address.
 result<std::vector<tcp::endpoint>> resolve(asio::io_context& io, const std::string& address);
+
+/// Whether an address is one of this host.
+bool is_local(const asio::ip::address& at);
 
 /// What a connected socket needs. Never fails: a socket whose peer left already says so when it is
 /// used.

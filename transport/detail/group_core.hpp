@@ -40,6 +40,7 @@ public:
   const collective_counters& counters() const { return counters_; }
   const group_options& options() const { return options_; }
   std::vector<std::uint64_t> missing() const;
+  time_point now() const { return env_.clock.now(); }
 
   tensor allocate(dtype type, shape_t shape);
   /// Does the task with all members. @pre it fits itself.

@@ -11,6 +11,8 @@ namespace {
 // One dial waits no longer: others are served in between.
 constexpr duration dial_max = std::chrono::seconds{1};
 constexpr duration dial_pause = std::chrono::milliseconds{2};
+// Between two looks at a channel without room.
+constexpr duration full_pause = std::chrono::milliseconds{1};
 
 std::uint64_t hash_of(const std::vector<collective_member>& members) {
   kernels::hasher hash;
@@ -24,13 +26,14 @@ std::uint64_t hash_of(const std::vector<collective_member>& members) {
 class former {
 public:
   former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
-         collective_counters& counters, time_point deadline)
+         collective_counters& counters, time_point deadline, std::vector<std::uint32_t>& missing)
     : env_{env},
       door_{door},
       poller_{poller},
       spec_{spec},
       counters_{counters},
       deadline_{deadline},
+      missing_{missing},
       members_{hash_of(spec.members)},
       peers_(spec.members.size()) {}
 
@@ -83,10 +86,11 @@ private:
     return true;
   }
 
-  failure missing() const {
+  failure missing() {
     std::string who;
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready) {
+        missing_.push_back(rank);
         who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
         if (!peers_[rank].trouble.empty())
           who += " [" + peers_[rank].trouble + "]";
@@ -201,13 +205,15 @@ private:
     if (!writer.push(std::move(frame)))
       return;
     const time_point until = std::min(deadline_, after(env_.clock.now(), dial_max));
+    std::unique_ptr<channel_poller> pause;
     for (;;) {
       auto out = writer.pump(over);
-      if (!out || *out || env_.clock.now() >= until)
+      const time_point now = env_.clock.now();
+      if (!out || *out || now >= until)
         return;
-      poller_.watch(over, true);
-      poller_.wait(until);
-      poller_.forget(over);
+      if (!pause) // of its own: what the other one watches may be ready all the time
+        pause = env_.transport.make_poller();
+      pause->wait(std::min(until, after(now, full_pause)));
     }
   }
 
@@ -236,6 +242,8 @@ private:
                           name_of(spec_.members, rank) + " answered with something else");
     at.channels.locality = hello->locality;
     at.ready = true;
+    // If it ends from here on, the first operation finds out; waits would only spin on it.
+    poller_.forget(*at.channels.control);
     return true;
   }
 
@@ -245,6 +253,7 @@ private:
   const epoch_spec& spec_;
   collective_counters& counters_;
   time_point deadline_;
+  std::vector<std::uint32_t>& missing_;
   std::uint64_t members_;
   std::vector<peer> peers_;
 };
@@ -253,9 +262,9 @@ private:
 
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
-                                                collective_counters& counters,
-                                                time_point deadline) {
-  return former{env, door, poller, spec, counters, deadline}.form();
+                                                collective_counters& counters, time_point deadline,
+                                                std::vector<std::uint32_t>& missing) {
+  return former{env, door, poller, spec, counters, deadline, missing}.form();
 }
 
 } // namespace troupe::detail

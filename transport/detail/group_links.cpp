@@ -111,12 +111,12 @@ void group_links::push(peer_channels& to, group_frame kind, std::string meta) {
 
 bool group_door::pump(group_epoch epoch, time_point now, collective_counters& counters) {
   while (callers_.size() < callers_max) {
-    caller next;
-    next.link = listener_->try_accept();
-    if (!next.link)
+    auto link = listener_->try_accept();
+    if (!link)
       break;
+    auto& next = callers_.emplace_back();
+    next.link = std::move(link);
     next.since = now;
-    callers_.push_back(std::move(next));
   }
   bool news = false;
   std::erase_if(callers_, [&](caller& who) {

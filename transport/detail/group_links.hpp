@@ -98,11 +98,12 @@ struct epoch_spec {
 };
 
 /// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
-/// names who is missing; `fenced`: the others are in a later epoch; `mismatch`: they have another
-/// list.
+/// names who is missing, and `missing` gets their ranks; `fenced`: the others are in a later epoch;
+/// `mismatch`: they have another list.
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
-                                                collective_counters& counters, time_point deadline);
+                                                collective_counters& counters, time_point deadline,
+                                                std::vector<std::uint32_t>& missing);
 
 /// "member 2 (id 7 at 127.0.0.1:4001)".
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank);

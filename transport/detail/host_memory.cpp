@@ -57,16 +57,31 @@ host_memory& host_memory::operator=(host_memory&& other) noexcept {
   return *this;
 }
 
-result<host_memory> host_memory::create(std::size_t bytes) {
-  host_memory out;
-  out.fd_ = ::memfd_create("troupe-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (out.fd_ < 0)
+result<owned_fd> make_sealed_memory(std::size_t bytes) {
+  owned_fd out{::memfd_create("troupe-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!out)
     return no_memory("no descriptor");
-  if (::ftruncate(out.fd_, static_cast<off_t>(bytes)) != 0)
+  if (::ftruncate(out.get(), static_cast<off_t>(bytes)) != 0)
     return no_memory(std::to_string(bytes) + " bytes");
   // Nobody can make a reader fault by shortening it.
-  if (::fcntl(out.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (::fcntl(out.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return no_memory("its size can't be sealed");
+  return out;
+}
+
+bool is_sealed_memory(int fd, std::size_t bytes) {
+  struct stat what {};
+  constexpr int seals = F_SEAL_SHRINK | F_SEAL_SEAL;
+  return ::fstat(fd, &what) == 0 && static_cast<std::size_t>(what.st_size) == bytes
+         && (::fcntl(fd, F_GET_SEALS) & seals) == seals;
+}
+
+result<host_memory> host_memory::create(std::size_t bytes) {
+  auto made = make_sealed_memory(bytes);
+  if (!made)
+    return made.error();
+  host_memory out;
+  out.fd_ = made->release();
   if (auto ok = out.map(bytes); !ok)
     return ok.error();
   return out;
@@ -78,10 +93,7 @@ result<host_memory> host_memory::open(std::int64_t pid, std::int64_t fd, std::si
   out.fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (out.fd_ < 0)
     return no_memory(path);
-  struct stat what {};
-  constexpr int seals = F_SEAL_SHRINK | F_SEAL_SEAL;
-  if (::fstat(out.fd_, &what) != 0 || static_cast<std::size_t>(what.st_size) != bytes
-      || (::fcntl(out.fd_, F_GET_SEALS) & seals) != seals)
+  if (!is_sealed_memory(out.fd_, bytes))
     return make_failure(errc::unavailable, "shared memory: " + path + " is something else");
   if (auto ok = out.map(bytes); !ok)
     return ok.error();

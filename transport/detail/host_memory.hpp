@@ -5,9 +5,16 @@
 
 #include <troupe/core/result.hpp>
 #include <troupe/transport/collective_types.hpp>
+#include <troupe/transport/detail/owned_fd.hpp>
 
 /// Memory that processes of one host share.
 namespace troupe::detail {
+
+/// A descriptor of memory without a name, zeroed, of a size that nobody can change; pages are there
+/// once they are used. `unavailable` says why not.
+result<owned_fd> make_sealed_memory(std::size_t bytes);
+/// Whether a descriptor is such memory of that size: nobody can make its reader fault.
+bool is_sealed_memory(int fd, std::size_t bytes);
 
 /// A mapping without a name: nothing of it is left when the last process that maps it has gone,
 /// however it went. It is found through the process that made it, which keeps it open until the

@@ -47,6 +47,21 @@ TEST_CASE("PS-W24 room is one running closure a lane and the credits ahead of it
   CHECK(core.room(0, fn, times) == 255); // at most 256 ahead
 }
 
+TEST_CASE("a few closures are not worth a message to a worker that has more waiting") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 2);
+  CHECK(core.worth_sending(0, 1, 258)); // it has nothing to do
+  send(core, 0, 1, 2);
+  CHECK(core.worth_sending(0, 1, 256)); // nothing waits there
+  send(core, 0, 3, 1);
+  CHECK_FALSE(core.worth_sending(0, 1, 255));
+  CHECK_FALSE(core.worth_sending(0, 31, 255));
+  CHECK(core.worth_sending(0, 32, 255));
+  CHECK(core.worth_sending(0, 2, 1)); // few make half of all that a worker of long steps takes
+  CHECK(core.worth_sending(0, 3, 3));
+  CHECK_FALSE(core.worth_sending(0, 2, 3));
+}
+
 TEST_CASE("a worker that was asked to give back gets nothing before it has answered") {
   dispatch_core core;
   function_times times;

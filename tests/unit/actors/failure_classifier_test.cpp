@@ -104,7 +104,8 @@ TEST_CASE("PS-CLS4 the worker's own failure loses the worker, by typed origin an
 }
 
 TEST_CASE("PS-CLS4, PS-E13 during a cancellation nothing is retried") {
-  for (errc code : {errc::cancelled, errc::fenced}) {
+  for (errc code :
+       {errc::cancelled, errc::fenced, errc::unavailable, errc::aborted, errc::connection_lost}) {
     CAPTURE(to_string(code));
     failure_classifier c;
     CHECK(c.classify(from(worker, code), worker, true, false, at(0s)) == verdict::cancelled);

@@ -27,7 +27,7 @@ constexpr std::uint64_t good_bytes = 2 * 3 * 4 + 2 * 8;
 errc staged(const std::function<void(piece_meta&)>& spoil, std::uint64_t bytes = good_bytes) {
   mutate_meta meta{{good_piece()}};
   spoil(meta.pieces[0]);
-  auto out = stage_pieces(meta, bytes);
+  auto out = stage_pieces(meta, bytes, pool);
   return out ? errc::none : out.error().code;
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("parameter_protocol: a push comes back as it was sent") {
   for (const auto& part : frame.bulk)
     bulk.append(reinterpret_cast<const char*>(part.bytes.data()), part.bytes.size());
   auto meta = decode_meta<mutate_meta>(frame.meta, "mutate").value_or_throw();
-  auto got = stage_pieces(meta, bulk.size()).value_or_throw();
+  auto got = stage_pieces(meta, bulk.size(), pool).value_or_throw();
   std::size_t at = 0;
   for (auto part : parts_of(got)) {
     std::memcpy(part.data(), bulk.data() + at, part.size());
@@ -121,7 +121,7 @@ TEST_CASE("parameter_protocol: flipping any bit of a push's meta never does wors
     auto bad = bytes;
     bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
     auto decoded = decode_meta<mutate_meta>(bad, "mutate");
-    if (!decoded || !stage_pieces(*decoded, 2 * good_bytes))
+    if (!decoded || !stage_pieces(*decoded, 2 * good_bytes, pool))
       ++refused;
   }
   CHECK(refused > 100);

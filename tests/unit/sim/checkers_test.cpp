@@ -184,13 +184,13 @@ TEST_CASE("INV-X4 checker: an error out of nowhere") {
 namespace {
 
 story& attempt_failed(story& s, errc code, int server) {
-  return s.tell(chief, "coordinator.attempt_failed",
-                {{"closure", 1},
-                 {"worker", 0},
-                 {"code", to_string(code)},
-                 {"from_job", job_kind::ps},
-                 {"from_task", server},
-                 {"why", ""}});
+  return s.dispatched(1, 1).tell(chief, "coordinator.attempt_failed",
+                                 {{"closure", 1},
+                                  {"worker", 0},
+                                  {"code", to_string(code)},
+                                  {"from_job", job_kind::ps},
+                                  {"from_task", server},
+                                  {"why", ""}});
 }
 
 } // namespace
@@ -216,6 +216,48 @@ TEST_CASE("INV-X4 checker: three failures of different servers, or over a minute
   attempt_failed(s.at(30s), errc::unavailable, 0);
   attempt_failed(s.at(60s), errc::unavailable, 0);
   CHECK(s.ended(1, 1, failed, errc::unavailable).rules() == "INV-X4");
+}
+
+TEST_CASE("INV-X4 checker: a closure whose retries are over excuses no other") {
+  story s{make_error_checker};
+  for (int i = 1; i <= 3; ++i)
+    attempt_failed(s.at(std::chrono::seconds{i}), errc::unavailable, 0);
+  CHECK(s.ended(1, 1, failed, errc::unavailable).is_good());
+  CHECK(s.ended(2, 1, failed, errc::unavailable).rules() == "INV-X4");
+}
+
+TEST_CASE("INV-X4 checker: join doesn't return over an error that was not raised") {
+  story s{make_error_checker};
+  s.ended(1, 1, failed, errc::user_code, "a");
+  s.tell(chief, "queue.join_ended", {{"term", 1}, {"upto", 1}, {"code", errc::none}});
+  CHECK(s.rules() == "INV-X4");
+}
+
+TEST_CASE("INV-P1 checker: what was acknowledged is there") {
+  auto acked = [](story& s) -> story& {
+    return s.tell(worker{0}, "client.acked", {{"term", 1}, {"closure", 1}, {"attempt", 1}});
+  };
+  story whole{make_effect_checker};
+  whole.pushed(1, 1, 0, 2).applied(1, 1, 0, 0, 1).applied(1, 1, 0, 1, 1);
+  CHECK(acked(whole).is_good());
+  story half{make_effect_checker};
+  half.pushed(1, 1, 0, 2).applied(1, 1, 0, 0, 1);
+  CHECK(acked(half).rules() == "INV-P1");
+}
+
+TEST_CASE("INV-P1 checker: a server that goes with what it had is announced") {
+  auto crash = [](story& s) -> story& {
+    s.applied(1, 1, 0, 0, 1);
+    return s.at(1s).tell(server{0}, "sim.crash", {{"flags", 0}});
+  };
+  story silent{make_effect_checker};
+  crash(silent).at(60s).pushed(2, 1, 0, 1);
+  CHECK(silent.end().rules() == "INV-P1");
+  story announced{make_effect_checker};
+  crash(announced).at(2s).tell(chief, "coordinator.server_lost", {{"server", 0}, {"reason", ""}});
+  CHECK(announced.at(60s).pushed(2, 1, 0, 1).end().is_good());
+  story early{make_effect_checker};
+  CHECK(crash(early).at(3s).pushed(2, 1, 0, 1).end().is_good());
 }
 
 TEST_CASE("INV-X4 checker: beyond the guard they may") {

@@ -102,9 +102,17 @@ TEST_CASE("INV-M1 checker: a server grants a term to one coordinator, and never 
   CHECK(two.rules() == "INV-M1");
 }
 
-TEST_CASE("INV-M1 checker: one coordinator acts in a term") {
+TEST_CASE("INV-M1 checker: two coordinators in one term, and a server that knows the first") {
   story s{make_fence_checker};
+  granted(s, 1, 42);
   CHECK(s.dispatched(1, 1).restart(chief).dispatched(2, 1).rules() == "INV-M1");
+}
+
+TEST_CASE("INV-M1 checker: where no server is left, a term may come again") {
+  story s{make_fence_checker};
+  granted(s, 1, 42).dispatched(1, 1).restart(chief);
+  s.tell(server{0}, "sim.crash", {{"flags", 0}});
+  CHECK(s.dispatched(2, 1).is_good());
 }
 
 TEST_CASE("INV-M1 checker: one incarnation of a task is a member, and none that was fenced") {

@@ -109,7 +109,9 @@ TEST_CASE("sim disk: EIO, ENOSPC and a flipped bit come as often as asked") {
   CHECK(f.put("y", "abc", true).error().code == errc::no_space);
   f.disk.inject(sim_disk::fault::io_error, 1);
   CHECK(f.port->list(".").error().code == errc::io_failed);
-  CHECK(f.disk.hits() == 4);
+  CHECK(f.disk.hits(sim_disk::fault::bit_flip) == 2);
+  CHECK(f.disk.hits(sim_disk::fault::no_space) == 1);
+  CHECK(f.disk.hits(sim_disk::fault::io_error) == 1);
   f.disk.inject(sim_disk::fault::io_error, 5);
   f.disk.clear_faults();
   CHECK(f.port->list("."));

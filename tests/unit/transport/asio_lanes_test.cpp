@@ -35,8 +35,9 @@ std::set<int> open_descriptors() {
 
 } // namespace
 
-TEST_CASE("tcp: a peer that doesn't read stops its sender, within bounded memory") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a peer that doesn't read stops its sender, within bounded memory",
+                   Over, over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   const std::string block = pattern(std::size_t{1} << 20, 1);
   auto poller = ends.transport->make_poller();
   poller->watch(*ends.dialed, true);
@@ -81,16 +82,17 @@ TEST_CASE("tcp: every descriptor is close-on-exec and every connection without d
   CHECK(connections == 2);
 }
 
-TEST_CASE("tcp: channels outlive their transport") {
-  auto ends = std::make_unique<tcp_pair>();
+TEST_CASE_TEMPLATE("sockets: channels outlive their transport", Over, over_tcp, over_host_memory) {
+  auto ends = std::make_unique<channel_pair<Over>>();
   auto dialed = std::move(ends->dialed);
   auto accepted = std::move(ends->accepted);
   ends.reset();
   CHECK(send(*dialed, "still here") == 10);
 }
 
-TEST_CASE("tcp: a frame of 64 MiB and many small ones cross between two lanes") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a frame of 64 MiB and many small ones cross between two lanes", Over,
+                   over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   const std::string bulk = pattern(std::size_t{64} << 20, 1);
   constexpr std::uint64_t small = 20000;
   std::thread sender{[&] {
@@ -118,9 +120,10 @@ TEST_CASE("tcp: a frame of 64 MiB and many small ones cross between two lanes") 
     REQUIRE(to.frames[i + 1].header.request == i);
 }
 
-TEST_CASE("tcp: many lanes dial, talk and leave at the same time") {
+TEST_CASE_TEMPLATE("sockets: many lanes dial, talk and leave at the same time", Over, over_tcp,
+                   over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   auto listener = std::move(transport->listen("127.0.0.1:0")).value_or_throw();
   constexpr int lanes = 4;
   constexpr int rounds = 25;

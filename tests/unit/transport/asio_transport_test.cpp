@@ -40,10 +40,11 @@ private:
 
 } // namespace
 
-TEST_CASE("tcp: bytes are gathered and scattered in order, both ways") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: bytes are gathered and scattered in order, both ways", Over, over_tcp,
+                   over_host_memory) {
+  channel_pair<Over> ends;
   CHECK(ends.dialed->peer() == ends.listener->address());
-  CHECK(ends.accepted->peer().starts_with("127.0.0.1:"));
+  CHECK(ends.accepted->peer().starts_with(Over::accepted_peer));
   CHECK(!ends.listener->address().ends_with(":0"));
   const std::string a = "gathered ";
   const std::string b = "in order";
@@ -65,8 +66,9 @@ TEST_CASE("tcp: bytes are gathered and scattered in order, both ways") {
   CHECK(receive(*ends.transport, *ends.dialed, 4) == "back");
 }
 
-TEST_CASE("tcp: more parts than the system takes at once are taken in several calls") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: more parts than the system takes at once are taken in several calls",
+                   Over, over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   std::string text = pattern(500, 1);
   std::vector<const_bytes> parts;
   for (std::size_t i = 0; i < text.size(); ++i)
@@ -77,13 +79,14 @@ TEST_CASE("tcp: more parts than the system takes at once are taken in several ca
   CHECK(receive(*ends.transport, *ends.accepted, text.size()) == text);
 }
 
-TEST_CASE("tcp: host names resolve, and IPv6 where the system has it") {
-  tcp_pair by_name{"localhost:0"};
+TEST_CASE_TEMPLATE("sockets: host names resolve, and IPv6 where the system has it", Over, over_tcp,
+                   over_host_memory) {
+  channel_pair<Over> by_name{"localhost:0"};
   CHECK(send(*by_name.dialed, "x") == 1);
   CHECK(receive(*by_name.transport, *by_name.accepted, 1) == "x");
 
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   auto v6 = transport->listen("[::1]:0");
   if (!v6) { // a system without IPv6 says so, and names the address
     CHECK(has(v6.error(), "[::1]:0"));
@@ -95,9 +98,10 @@ TEST_CASE("tcp: host names resolve, and IPv6 where the system has it") {
   CHECK((*dialed)->peer() == (*v6)->address());
 }
 
-TEST_CASE("tcp: a malformed address is refused and named") {
+TEST_CASE_TEMPLATE("sockets: a malformed address is refused and named", Over, over_tcp,
+                   over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   const std::vector<std::string> malformed{
     "",       "127.0.0.1", ":80",   "127.0.0.1:", "127.0.0.1:x",  "127.0.0.1:65536", "127.0.0.1:-1",
     "::1:80", "[::1:80",   "[]:80", "a b:80",     "127.0.0.1: 80"};
@@ -113,10 +117,11 @@ TEST_CASE("tcp: a malformed address is refused and named") {
   }
 }
 
-TEST_CASE(
-  "tcp: an address in use is refused and named; it is free again when the listener is gone") {
+TEST_CASE_TEMPLATE(
+  "sockets: an address in use is refused and named; it is free again when the listener is gone",
+  Over, over_tcp, over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   auto first = transport->listen("127.0.0.1:0");
   REQUIRE(first);
   const std::string address = (*first)->address();
@@ -134,9 +139,10 @@ TEST_CASE(
   CHECK(transport->listen(address));
 }
 
-TEST_CASE("tcp: a connect to a port that nobody listens on fails and names it") {
+TEST_CASE_TEMPLATE("sockets: a connect to a port that nobody listens on fails and names it", Over,
+                   over_tcp, over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   std::string address;
   {
     auto listener = transport->listen("127.0.0.1:0");
@@ -150,9 +156,10 @@ TEST_CASE("tcp: a connect to a port that nobody listens on fails and names it") 
   CHECK(has(dialed.error(), address));
 }
 
-TEST_CASE("tcp: a connect that nobody answers ends at its deadline") {
+TEST_CASE_TEMPLATE("sockets: a connect that nobody answers ends at its deadline", Over, over_tcp,
+                   over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   const deaf_listener deaf;
   std::vector<std::unique_ptr<channel>> queued;
   for (;;) {
@@ -170,8 +177,9 @@ TEST_CASE("tcp: a connect that nobody answers ends at its deadline") {
   }
 }
 
-TEST_CASE("tcp: a peer's close is seen at once, after all that it sent") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a peer's close is seen at once, after all that it sent", Over,
+                   over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   CHECK(send(*ends.dialed, "last words") == 10);
   const std::string peer = ends.dialed->peer();
   ends.dialed->close();
@@ -187,15 +195,17 @@ TEST_CASE("tcp: a peer's close is seen at once, after all that it sent") {
   CHECK(has(why, ends.accepted->peer()));
 }
 
-TEST_CASE("tcp: a waiting lane wakes when its peer goes away") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a waiting lane wakes when its peer goes away", Over, over_tcp,
+                   over_host_memory) {
+  channel_pair<Over> ends;
   std::thread lane{[&] { ends.dialed.reset(); }};
   CHECK(end_of(*ends.transport, *ends.accepted).code == errc::connection_lost);
   lane.join();
 }
 
-TEST_CASE("tcp: a reset is a lost connection for the sender too") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a reset is a lost connection for the sender too", Over, over_tcp,
+                   over_host_memory) {
+  channel_pair<Over> ends;
   CHECK(send(*ends.dialed, "never read") == 10);
   auto poller = ends.transport->make_poller();
   poller->watch(*ends.accepted, false);
@@ -211,9 +221,10 @@ TEST_CASE("tcp: a reset is a lost connection for the sender too") {
   CHECK(sent.error().code == errc::connection_lost);
 }
 
-TEST_CASE("tcp: wake ends a wait, from another thread or before it began, once") {
+TEST_CASE_TEMPLATE("sockets: wake ends a wait, from another thread or before it began, once", Over,
+                   over_tcp, over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock, {0us});
+  auto transport = Over::make(clock, {0us});
   auto poller = transport->make_poller();
   std::thread other{[&] { poller->wake(); }};
   CHECK(poller->wait(soon()));
@@ -225,8 +236,9 @@ TEST_CASE("tcp: wake ends a wait, from another thread or before it began, once")
   CHECK(!poller->wait(clock.now() + 2ms));
 }
 
-TEST_CASE("tcp: a wait without anything ready lasts until its deadline") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE("sockets: a wait without anything ready lasts until its deadline", Over,
+                   over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   auto poller = ends.transport->make_poller();
   poller->watch(*ends.accepted, false);
   poller->watch(*ends.listener);
@@ -245,8 +257,10 @@ TEST_CASE("tcp: a wait without anything ready lasts until its deadline") {
   CHECK(!poller->wait(ends.clock.now()));
 }
 
-TEST_CASE("tcp: a channel closed or destroyed while watched neither hangs nor breaks its poller") {
-  tcp_pair ends;
+TEST_CASE_TEMPLATE(
+  "sockets: a channel closed or destroyed while watched neither hangs nor breaks its poller", Over,
+  over_tcp, over_host_memory) {
+  channel_pair<Over> ends;
   auto poller = ends.transport->make_poller();
   poller->watch(*ends.accepted, false);
   ends.accepted->close();

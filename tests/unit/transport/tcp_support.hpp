@@ -7,20 +7,38 @@
 #include <string>
 
 #include <troupe/transport/asio_transport.hpp>
+#include <troupe/transport/host_transport.hpp>
 
 #include "support.hpp"
 
 namespace transport_test {
 
-/// Both ends of a connection over loopback.
-struct tcp_pair {
+/// Transports that keep one contract, for tests of both.
+struct over_tcp {
+  static constexpr const char* accepted_peer = "127.0.0.1:";
+  static std::unique_ptr<data_transport> make(clock_port& clock,
+                                              asio_transport_options options = {}) {
+    return make_asio_transport(clock, options);
+  }
+};
+struct over_host_memory {
+  static constexpr const char* accepted_peer = "shm:";
+  static std::unique_ptr<data_transport> make(clock_port& clock,
+                                              asio_transport_options options = {}) {
+    return make_host_transport(clock, {.tcp = options});
+  }
+};
+
+/// Both ends of a connection within this host.
+template <class Over>
+struct channel_pair {
   real_clock clock{};
-  std::unique_ptr<data_transport> transport = make_asio_transport(clock);
+  std::unique_ptr<data_transport> transport = Over::make(clock);
   std::unique_ptr<channel_listener> listener{};
   std::unique_ptr<channel> dialed{};
   std::unique_ptr<channel> accepted{};
 
-  explicit tcp_pair(const std::string& address = "127.0.0.1:0") {
+  explicit channel_pair(const std::string& address = "127.0.0.1:0") {
     listener = std::move(transport->listen(address)).value_or_throw();
     dialed = std::move(transport->connect(listener->address(), soon())).value_or_throw();
     auto poller = transport->make_poller();
@@ -31,6 +49,7 @@ struct tcp_pair {
     }
   }
 };
+using tcp_pair = channel_pair<over_tcp>;
 
 inline std::size_t send(channel& to, const std::string& text) {
   const std::array<const_bytes, 1> parts{bytes_of(text)};
