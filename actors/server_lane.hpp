@@ -74,6 +74,7 @@ private:
   incarnation self();
 
   result<void> place_bulk(session& s);
+  result<void> place_push(session& s, std::vector<mutable_bytes>& parts);
   result<void> handle(session& s);
   result<void> on_hello(session& s);
   std::optional<failure> refuse(const hello_meta& hello);

@@ -9,8 +9,6 @@ namespace {
 
 failure no_store() { return make_failure(errc::wrong_state, "this process serves no parameters"); }
 
-failure no_blobs() { return make_failure(errc::wrong_state, "this process keeps no blobs"); }
-
 failure wrong_size(const char* what, std::uint64_t given, std::uint64_t expected) {
   return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(given)
                                          + " bytes of bulk, expected " + std::to_string(expected));
@@ -30,6 +28,28 @@ result<std::uint64_t> index_count(const gather_meta& meta, std::uint64_t bulk_by
 
 } // namespace
 
+// A push stays in the channel's memory, where it has one, or goes to `parts`.
+result<void> server_lane::place_push(session& s, std::vector<mutable_bytes>& parts) {
+  auto bytes = s.in.header().bulk_bytes;
+  auto meta = decode_meta<mutate_meta>(s.in.meta(), "mutate");
+  if (!meta)
+    return meta.error();
+  if (bytes > 0 && s.in.may_view(*s.wire)) {
+    if (auto ok = check_pieces(*meta, bytes); !ok)
+      return ok;
+    s.push = std::move(*meta);
+    s.in.view();
+  } else {
+    auto staged = stage_pieces(*meta, bytes, pool_);
+    if (!staged)
+      return staged.error();
+    s.pieces = std::move(*staged);
+    parts = parts_of(s.pieces);
+  }
+  s.receiving_push = true;
+  return {};
+}
+
 // Memory for the frame's bulk, or for the lack of one. Whatever the meta says is checked before
 // anything is allocated.
 result<void> server_lane::place_bulk(session& s) {
@@ -37,26 +57,10 @@ result<void> server_lane::place_bulk(session& s) {
   s.placed = true;
   std::vector<mutable_bytes> parts;
   switch (s.welcomed ? static_cast<data_kind>(s.in.header().kind) : data_kind::hello) {
-    case data_kind::mutate: {
-      auto meta = decode_meta<mutate_meta>(s.in.meta(), "mutate");
-      if (!meta)
-        return meta.error();
-      if (s.in.may_view(*s.wire)) {
-        if (auto ok = check_pieces(*meta, bytes); !ok)
-          return ok;
-        s.push = std::move(*meta);
-        s.in.view();
-        s.receiving_push = true;
-        return {};
-      }
-      auto staged = stage_pieces(*meta, bytes, pool_);
-      if (!staged)
-        return staged.error();
-      s.pieces = std::move(*staged);
-      parts = parts_of(s.pieces);
-      s.receiving_push = true;
+    case data_kind::mutate:
+      if (auto ok = place_push(s, parts); !ok || parts.empty())
+        return ok;
       break;
-    }
     case data_kind::gather: {
       auto meta = decode_meta<gather_meta>(s.in.meta(), "gather");
       if (!meta)
@@ -360,48 +364,6 @@ result<void> server_lane::on_restore(session& s) {
 result<void> server_lane::on_stats(session& s) {
   answer(s, data_kind::stats_reply,
          encode_meta(options_.store ? options_.store->stats() : store_stats{}));
-  return {};
-}
-
-// -- blobs
-// --------------------------------------------------------------------------------------------------------------
-
-result<void> server_lane::on_put_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "put_blob");
-  if (!key)
-    return key.error();
-  auto bytes = std::exchange(s.blob, {});
-  answer_done(
-    s, options_.blobs ? options_.blobs->put(*key, std::move(bytes)) : result<void>{no_blobs()});
-  return {};
-}
-
-result<void> server_lane::on_get_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "get_blob");
-  if (!key)
-    return key.error();
-  outcome_meta out;
-  std::vector<bulk_part> bulk;
-  auto found = options_.blobs ? options_.blobs->get(*key) : nullptr;
-  if (found)
-    bulk.push_back({std::as_bytes(std::span{*found}), found});
-  else if (options_.blobs)
-    out.why = make_failure(errc::not_found, "there is no blob of closure "
-                                              + std::to_string(key->closure.seq) + " attempt "
-                                              + std::to_string(value_of(key->attempt)));
-  else
-    out.why = no_blobs();
-  answer(s, data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));
-  return {};
-}
-
-result<void> server_lane::on_drop_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "drop_blob");
-  if (!key)
-    return key.error();
-  if (options_.blobs)
-    options_.blobs->drop(*key);
-  answer_done(s, options_.blobs ? result<void>{} : result<void>{no_blobs()});
   return {};
 }
 

@@ -10,6 +10,7 @@ const std::vector<decoder>& decoders() {
     add_groups(out);
     add_blocks(out);
     add_servers(out);
+    add_rings(out);
     return out;
   }();
   return all;

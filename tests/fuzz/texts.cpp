@@ -1,5 +1,6 @@
 // Texts: clusters, addresses, the simulator's failure files, the report through the launcher's
 // pipe.
+#include <algorithm>
 #include <charconv>
 
 #include <troupe/sim/tools/failure_file.hpp>
@@ -102,10 +103,9 @@ std::vector<std::string> address_seeds() { return {"127.0.0.1:80", "[::1]:65535"
 
 /// So many picks as a "*" may stand for are no finding: the bound is the reader's own.
 bool asks_for_many(std::string_view text) {
-  std::size_t digits = 0;
-  for (const char c : text) {
-    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
-    if (digits > 5)
+  for (auto at = text.find('*'); at != text.npos; at = text.find('*', at + 1)) {
+    const auto digits = text.substr(at + 1).find_first_not_of("0123456789");
+    if (std::min(digits, text.size() - at - 1) > 5)
       return true;
   }
   return false;
@@ -123,7 +123,7 @@ bool decode_picks(std::string_view input) {
 }
 
 bool decode_failure(std::string_view input) {
-  if (const auto at = input.find("picks"); at != input.npos && asks_for_many(input.substr(at)))
+  if (asks_for_many(input))
     return false;
   auto file = sim::failure_from_json(input);
   if (!file) {

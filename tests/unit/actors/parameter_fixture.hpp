@@ -11,6 +11,7 @@
 #include <troupe/actors/parameter_client.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tracers.hpp>
+#include <troupe/transport/host_transport.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 namespace parameter_test {
@@ -20,6 +21,8 @@ using namespace troupe;
 struct world {
   explicit world(memory_transport_options options = {})
     : transport{make_memory_transport(ports->waits(), options)} {}
+  explicit world(host_transport_options options)
+    : transport{make_host_transport(ports->clock(), options)} {}
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport;
   counting_tracer tracer{};

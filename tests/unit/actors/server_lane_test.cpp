@@ -2,8 +2,6 @@
 // process, once.
 #include <doctest/doctest.h>
 
-#include <random>
-
 #include "served_fixture.hpp"
 
 using namespace parameter_test;
@@ -11,10 +9,6 @@ using namespace parameter_test;
 namespace {
 
 using std::chrono::seconds;
-
-tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({static_cast<std::int64_t>(ids.size())}, ids);
-}
 
 // Sends a frame as it is and returns what comes back first.
 result<std::pair<data_kind, std::string>> raw_call(world& w, data_session& s, data_kind kind,
@@ -62,37 +56,8 @@ std::string refusal(world& w, data_session& s, data_kind kind, std::string meta,
 
 TEST_CASE("server_lane: over a chopping wire random reads and changes agree with a plain array") {
   for (unsigned seed = 1; seed <= 6; ++seed) {
-    std::mt19937 random{seed};
     served x{2, {.capacity_bytes = 300, .chunk_seed = seed, .chunk_bytes_max = 97}};
-    parameter_client client{x.w.env(), x.vars.catalogue(), x.remote(), {.lane = seed % 3}};
-    constexpr std::int64_t rows = 23;
-    auto id = x.vars.add(make_variable(1, {rows}, 5, 2, dtype::i64));
-    std::vector<std::int64_t> model(rows, 0);
-    for (std::uint64_t step = 1; step <= 12; ++step) {
-      std::vector<std::int64_t> ids(random() % 40);
-      std::vector<std::int64_t> values(ids.size());
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        ids[i] = static_cast<std::int64_t>(random() % rows);
-        values[i] = static_cast<std::int64_t>(random() % 1000);
-        model[static_cast<std::size_t>(ids[i])] += values[i];
-      }
-      client.begin(closure(step), attempt_1, worker());
-      std::vector<mutation> ops{
-        {id, mutation_kind::scatter_add,
-         tensor::of<std::int64_t>({static_cast<std::int64_t>(values.size())}, values),
-         ids_of(ids)}};
-      client.mutate(ops).value_or_throw();
-      std::vector<variable_id> both{id, id};
-      auto got = client.read(both).value_or_throw(); // reads its own writes
-      REQUIRE(got[0].to_tensor() == tensor::of<std::int64_t>({rows}, model));
-      REQUIRE(got[1].to_tensor() == got[0].to_tensor());
-      std::vector<std::int64_t> expected;
-      for (auto i : ids)
-        expected.push_back(model[static_cast<std::size_t>(i)]);
-      REQUIRE(client.gather(id, ids_of(ids)).value_or_throw()
-              == tensor::of<std::int64_t>({static_cast<std::int64_t>(expected.size())}, expected));
-      client.finish(x.w.in(seconds{20})).value_or_throw();
-    }
+    compare_with_array(x, seed, 23, 40);
   }
 }
 

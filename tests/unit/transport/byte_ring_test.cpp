@@ -229,3 +229,33 @@ TEST_CASE("ring: two lanes that sleep whenever they may lose no byte and no wake
   CHECK(got == text);
   CHECK(memory.guards_hold());
 }
+
+TEST_CASE("ring: bytes are looked at and written where they lie, when they are in one piece") {
+  ring_memory memory{64};
+  ring_writer writer{memory.at};
+  ring_reader reader{memory.at};
+  CHECK(reader.view(10).value().empty());
+  const auto room = writer.room_for(40);
+  REQUIRE(room.value().size() == 40);
+  std::memcpy(room->data(), pattern(40, 1).data(), 40);
+  CHECK(reader.view(1).value().empty()); // not shown yet
+  writer.wrote(40);
+  writer.publish();
+  CHECK(reader.view(41).value().empty());
+  CHECK(!reader.has_bytes(41));
+  CHECK(!reader.sleep_unless_bytes(41));
+  const auto there = reader.view(40);
+  REQUIRE(there.value().size() == 40);
+  CHECK(std::memcmp(there->data(), pattern(40, 1).data(), 40) == 0);
+  CHECK(writer.room_for(25).value().empty()); // no more than is free
+  reader.took(40);
+  reader.publish();
+  CHECK(writer.room_for(25).value().empty()); // free, with a seam in it
+  CHECK(writer.room_for(24).value().size() == 24);
+  memory.indices.taken = 1000;
+  CHECK(writer.has_room());
+  CHECK(!writer.room_for(1));
+  memory.indices.written = 1000;
+  CHECK(reader.has_bytes(10));
+  CHECK(!reader.view(10));
+}

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <cstring>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <set>
@@ -12,6 +15,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <troupe/core/tracers.hpp>
@@ -354,4 +358,55 @@ TEST_CASE("shared memory: lanes that sleep at once lose no wake-up, in either di
   CHECK(exchange(*ends.dialed));
   other.join();
   CHECK(there);
+}
+
+TEST_CASE("shared memory: rings have no seam in either process") {
+  auto memory = link_memory::create(4096).value_or_throw();
+  for (const bool dialer : {true, false}) {
+    detail::ring_writer writer{memory.ring_of(dialer)};
+    detail::ring_reader reader{memory.ring_of(dialer)};
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      const std::string text = pattern(3000, i);
+      auto room = writer.room_for(text.size()).value();
+      REQUIRE(room.size() == text.size());
+      std::memcpy(room.data(), text.data(), text.size());
+      writer.wrote(text.size());
+      writer.publish();
+      const auto there = reader.view(text.size()).value();
+      REQUIRE(there.size() == text.size());
+      CHECK(std::memcmp(there.data(), text.data(), text.size()) == 0);
+      reader.took(text.size());
+      reader.publish();
+    }
+  }
+}
+
+TEST_CASE("shared memory: a process that gets no memory goes over TCP, and the tracer hears why") {
+  real_clock clock;
+  counting_tracer heard;
+  auto transport = make_host_transport(clock, {.trace = &heard});
+  auto listener = std::move(transport->listen("127.0.0.1:0")).value_or_throw();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto old = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{4096, before.rlim_max}; // memory counts as a file
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  auto dialed = transport->connect(listener->address(), soon());
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, old);
+  REQUIRE(dialed);
+  CHECK(heard.events("transport.shared_memory_refused") == 1);
+  CHECK(send(**dialed, "over TCP") == 8);
+  auto poller = transport->make_poller();
+  poller->watch(*listener);
+  for (int i = 0;; ++i) { // the one that came through the door has gone again
+    REQUIRE(i < 2);
+    REQUIRE(poller->wait(soon()));
+    auto accepted = listener->try_accept();
+    REQUIRE(accepted);
+    if (!accepted->peer().starts_with("127.0.0.1:"))
+      continue;
+    CHECK(receive(*transport, *accepted, 8) == "over TCP");
+    break;
+  }
 }
