@@ -157,9 +157,10 @@ void serve(scripted_channel& wire, bool of_memory = false) {
 }
 
 /// Whether a server's answers hold, each of its own kind; refusals are counted.
-std::size_t check_answers(const std::string& stream, std::size_t& refused) {
-  scripted_channel from;
-  from.incoming = stream;
+std::size_t check_answers(const std::string& stream, bool of_memory, std::size_t& refused) {
+  scripted_channel script;
+  script.incoming = stream;
+  test_channel from{script, of_memory};
   transport_test::collector in{data_limits(std::uint64_t{1} << 30)};
   require(in.pump(from).operator bool(), "a server writes frames that hold");
   for (const auto& frame : in.frames) {
@@ -195,7 +196,7 @@ bool decode_questions(std::string_view input) {
   wire.incoming = repaired(std::string{in.rest()});
   serve(wire, of_memory);
   std::size_t refused = 0;
-  const auto answers = check_answers(wire.outgoing, refused);
+  const auto answers = check_answers(wire.outgoing, of_memory, refused);
   return answers > 0 && refused == 0 && wire.read_at == wire.incoming.size();
 }
 
