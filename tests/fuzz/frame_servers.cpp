@@ -68,8 +68,8 @@ private:
 class one_channel final : public data_transport {
 public:
   explicit one_channel(
-    scripted_channel& wire, std::function<void()> on_wait = [] {})
-    : wire_{wire}, on_wait_{std::move(on_wait)} {}
+    scripted_channel& wire, std::function<void()> on_wait = [] {}, bool of_memory = false)
+    : wire_{wire}, on_wait_{std::move(on_wait)}, of_memory_{of_memory} {}
 
   result<std::unique_ptr<channel_listener>> listen(const std::string&) override {
     return std::unique_ptr<channel_listener>{std::make_unique<listener>(*this)};
