@@ -22,6 +22,7 @@ if(TARGET troupe_sim)
     PATTERN "*.hpp"
     PATTERN "detail" EXCLUDE
     PATTERN "caf017" EXCLUDE
+    PATTERN "scenarios" EXCLUDE # of troupe-sim alone; users write theirs with sim/scenario.hpp
     PATTERN "tools" EXCLUDE)
   # A set of its own: who only links troupe::troupe needs no Boost.Context.
   install(TARGETS troupe_sim EXPORT troupe-sim-targets

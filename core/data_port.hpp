@@ -16,8 +16,9 @@ namespace troupe {
 using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
-/// One end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
-/// was received, one that sends and one that does all else, which closes only while nobody sends.
+/// One end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once
+/// something was received, one that sends and one that does all else, which closes only while
+/// nobody sends.
 class channel {
 public:
   virtual ~channel() = default;

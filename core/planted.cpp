@@ -17,7 +17,7 @@ constexpr planted_entry entries[] = {
   {planted_bug::settled_applied, "settled_applied",
    "a server applies late operations of closures that have ended"},
   {planted_bug::pruned_early, "pruned_early", "settle lists leave out what came back and waits"},
-  {planted_bug::ids_from_zero, "ids_from_zero", "closure ids begin at 0 again after a raise"},
+  {planted_bug::ids_from_zero, "ids_from_zero", "closure ids begin anew after an error was raised"},
   {planted_bug::missing_fence, "missing_fence", "servers take operations from fenced incarnations"},
   {planted_bug::push_not_awaited, "push_not_awaited",
    "a closure ends before its pushes are acknowledged"},

@@ -15,7 +15,7 @@ enum class planted_bug : std::uint8_t {
   half_a_push,          ///< what has arrived of a push is applied when its channel ends
   settled_applied,      ///< a server applies late operations of closures that have ended
   pruned_early,         ///< settle lists leave out what came back and waits
-  ids_from_zero,        ///< ledgers take the closure ids of all terms for the same
+  ids_from_zero,        ///< closure ids begin anew after an error was raised
   missing_fence,        ///< servers take operations from fenced incarnations
   push_not_awaited,     ///< a closure ends before its pushes are acknowledged
   join_too_early,       ///< `join` does not wait for what is in flight

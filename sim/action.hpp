@@ -23,11 +23,14 @@ enum class action_kind : std::uint8_t {
   heal = 8,              ///< all partitions, stalls and delays between the two
   heal_all = 9,
   reset = 10, ///< all connections between the two end; what is under way is lost
-  stall = 11, ///< from `target` to `other` nothing moves for `length`
+  stall = 11, ///< from `target` to `other` nothing moves for `length`; unlike in a partition no
+              ///< system gives the connection up meanwhile, and all arrives in order after it
   delay = 12, ///< from `target` to `other` everything takes `amount` ns longer
   // clocks
-  clock_offset = 13, ///< wall time of `target` moves by `amount` ms
-  clock_drift = 14,  ///< clocks of `target` run `amount` ppm fast
+  /// The wall time of `target` moves by `amount` ms. No production code reads wall time today
+  /// (`clock_port::unix_ms`): it has no effect before some does.
+  clock_offset = 13,
+  clock_drift = 14, ///< clocks of `target` run `amount` ppm fast
   // storage of `target`; `amount`: how many operations (0: one)
   torn_write = 15, ///< a write leaves half its bytes and fails
   io_error = 16,

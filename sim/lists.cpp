@@ -26,11 +26,21 @@ constexpr list_line invariants[] = {
    "the first error of a batch is the one raised; no infrastructure error while a retry is "
    "allowed"},
   {"actors-left", "a process whose program returned has no actor left"},
+  {"asan", "the address sanitizer finds nothing (a build with it)"},
+  {"assertion", "no assertion without a rule's name ends the process"},
   {"complaint", "no lane throws, no message is unexpected, nothing is printed by default handlers"},
   {"dataset", "each worker's iterator gives its dataset from the beginning, in order"},
+  {"exit N", "no seed's process ends with a code of its own"},
+  {"leak", "the leak sanitizer finds nothing (a build with it)"},
   {"named-error", "an error that reaches the program is one that the scenario allows"},
   {"program", "the coordinator's program returns"},
+  {"signal N", "no signal ends a seed's process"},
+  {"step_limit", "a run ends within its number of events"},
+  {"stuck", "while a process waits, something is still to happen"},
   {"table", "a row, and a shard in a dense read, is never seen in the middle of a change"},
+  {"time_limit", "a run ends within its virtual time"},
+  {"ubsan", "the sanitizer of undefined behaviour finds nothing (a build with it)"},
+  {"wall_limit", "a seed takes no longer than --seed-seconds"},
 };
 
 constexpr list_line marks[] = {

@@ -11,7 +11,8 @@ struct list_line {
   std::string_view text{};
 };
 
-/// The rules that checkers hold runs to, by id.
+/// The rules that runs are held to, by id: those of checkers, of scenarios and of how a run ends.
+/// "signal N" and "exit N" stand for any number.
 std::span<const list_line> known_invariants();
 /// The coverage marks of production code, by id.
 std::span<const list_line> known_marks();

@@ -83,7 +83,7 @@ void network::arrive(std::uint32_t index) {
   const auto& p = packets_[index];
   auto& l = at(p.from.machine, p.to_life.machine);
   auto& m = *world_.machines[p.to_life.machine];
-  if (l.blocked > 0)
+  if (l.cut.count > 0 || l.stalled.count > 0)
     return l.held.push_back(index);
   if (m.paused)
     return m.held.push_back(index);
@@ -296,38 +296,52 @@ bool network::reset(std::uint32_t a, std::uint32_t b) {
 // --- links
 // ----------------------------------------------------------------------------------------------------------
 
-void network::block(std::uint32_t from, std::uint32_t to, duration length) {
-  auto& l = at(from, to);
-  ++l.blocked;
-  auto round = l.round;
+bool network::lasts(hold link::*kind, std::uint32_t from, std::uint32_t to, std::uint64_t round) {
+  const auto& h = at(from, to).*kind;
+  return h.round == round && h.count > 0;
+}
+
+void network::start(hold link::*kind, std::uint32_t from, std::uint32_t to, duration length) {
+  auto& h = at(from, to).*kind;
+  ++h.count;
   if (length > duration{})
-    world_.later(length, [this, from, to, round] {
-      if (at(from, to).round == round && at(from, to).blocked > 0)
-        unblock(from, to);
+    world_.later(length, [this, kind, from, to, round = h.round] {
+      if (lasts(kind, from, to, round))
+        end(kind, from, to);
     });
-  world_.later(world_.options.give_up_after, [this, from, to, round] {
-    if (at(from, to).round == round && at(from, to).blocked > 0)
+}
+
+void network::end(hold link::*kind, std::uint32_t from, std::uint32_t to) {
+  auto& h = at(from, to).*kind;
+  if (--h.count > 0)
+    return;
+  ++h.round;
+  for (auto index : std::exchange(at(from, to).held, {}))
+    arrive(index); // or waits again, for what else holds the link
+}
+
+void network::block(std::uint32_t from, std::uint32_t to, duration length) {
+  start(&link::cut, from, to, length);
+  world_.later(world_.options.give_up_after, [this, from, to, round = at(from, to).cut.round] {
+    if (lasts(&link::cut, from, to, round))
       give_up(from, to);
   });
 }
 
-void network::unblock(std::uint32_t from, std::uint32_t to) {
-  auto& l = at(from, to);
-  if (--l.blocked > 0)
-    return;
-  ++l.round;
-  for (auto index : std::exchange(l.held, {}))
-    arrive(index);
+void network::stall(std::uint32_t from, std::uint32_t to, duration length) {
+  start(&link::stalled, from, to, length);
 }
 
 bool network::heal(std::uint32_t from, std::uint32_t to) {
   auto& l = at(from, to);
-  bool any = l.blocked > 0 || l.extra > duration{};
+  bool any = l.extra > duration{};
   l.extra = {};
-  if (l.blocked > 0) {
-    l.blocked = 1;
-    unblock(from, to);
-  }
+  for (auto kind : {&link::cut, &link::stalled})
+    if ((l.*kind).count > 0) {
+      any = true;
+      (l.*kind).count = 1;
+      end(kind, from, to);
+    }
   return any;
 }
 

@@ -57,9 +57,11 @@ struct report {
   std::map<std::string, std::uint64_t> marks{};
   std::map<std::string, std::uint64_t> event_counts{};
   std::map<action_kind, std::uint64_t> actions{}; ///< that had an effect
+  std::uint64_t seed = 0;
+  std::string replay{}; ///< one command that runs it again; empty: whoever ran it knows
 
   bool ok() const { return how == outcome::ended && violations.empty(); }
-  /// For people: the outcome and everything that went wrong.
+  /// For people: the outcome, everything that went wrong, and how to see it again.
   std::string text() const;
 };
 

@@ -89,13 +89,12 @@ struct run_result {
 
 /// Runs it, with all checkers. @pre `spec.scenario` is `s.name`.
 run_result run_scenario(const scenario& s, const run_spec& spec, const run_settings& settings = {});
-/// Runs it twice and compares event by event (INV-D1); the first result, with a violation added
-/// that names the first event that differs.
+/// Runs it twice, the second time with its objects at other addresses, and compares event by event
+/// (INV-D1); the first result, with a violation added that names the first event that differs.
+/// `settings.also` sees the first. What it is made of: `twice.hpp`.
 run_result run_twice(const scenario& s, const run_spec& spec, const run_settings& settings = {});
-/// Runs that seed. Empty when all was well, else what went wrong and one command that replays it:
-/// `CHECK_MESSAGE(why.empty(), why)`.
+/// Runs that seed, or that of TROUPE_SIM_SEED (`replay.hpp`). Empty when all was well, else what
+/// went wrong and one command of this program that replays it: `CHECK_MESSAGE(why.empty(), why)`.
 std::string why_failed(const scenario& s, std::uint64_t seed);
-/// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
-std::string replay_command(std::string_view name, std::uint64_t seed);
 
 } // namespace troupe::sim

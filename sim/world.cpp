@@ -16,7 +16,8 @@ world_options with_seed(std::uint64_t seed) {
 
 world::world(std::uint64_t seed) : world{with_seed(seed)} {}
 
-world::world(world_options options) : core_{std::make_unique<core>(*this, std::move(options))} {}
+world::world(world_options options)
+  : core_{std::make_unique<core>(*this, obey_environment(std::move(options)))} {}
 
 world::~world() = default;
 

@@ -17,8 +17,22 @@
 
 namespace troupe::sim {
 
+/// The rules that a world built by hand is held to; a scenario's are those of its runner.
+enum class world_checks : std::uint8_t {
+  none = 0, ///< what the test looks at itself
+  all = 1,  ///< the invariants, that no program throws, and that the coordinator's ends with 0
+  /// Faults go past what Troupe promises: as `all`, but errors of the cluster's own ways may reach
+  /// the program, and those of workers and servers may throw.
+  beyond = 2,
+};
+
 struct world_options {
   std::uint64_t seed = 1;
+  world_checks checks = world_checks::all;
+  /// The variables of `replay.hpp` are obeyed, and the report tells how to run it again.
+  bool from_environment = true;
+  /// What the replay's command adds to the program's name; empty: see `name_tests_by`.
+  std::string replay_arguments{};
   /// Null: random, by the seed.
   std::unique_ptr<schedule> order{};
   /// One line a traced event goes there.
@@ -58,9 +72,12 @@ struct world_options {
 ///   w.at(2s).crash(worker{1});
 ///   w.at(3s).restart(worker{1});
 ///   auto r = w.run();
+///   CHECK_MESSAGE(r.ok(), r.text()); // on failure: what broke, the seed, a command that replays
+///   it
 ///
-/// What programs write to outside must outlive the world: processes that crashed release their
-/// objects, with all ports cut, only when the world is destroyed.
+/// The invariants are watched (`world_options::checks`): a program need not check them. What
+/// programs write to outside must outlive the world: processes that crashed release their objects,
+/// with all ports cut, only when the world is destroyed.
 class world {
 public:
   explicit world(std::uint64_t seed);

@@ -108,8 +108,8 @@ bool world::core::act_on_links(const action& what, machine& a, machine* b) {
     return false;
   switch (what.kind) {
     case action_kind::partition: net.block(b->index, a.index, what.length); [[fallthrough]];
-    case action_kind::partition_one_way:
-    case action_kind::stall: net.block(a.index, b->index, what.length); return true;
+    case action_kind::partition_one_way: net.block(a.index, b->index, what.length); return true;
+    case action_kind::stall: net.stall(a.index, b->index, what.length); return true;
     case action_kind::heal: {
       bool one = net.heal(a.index, b->index);
       return net.heal(b->index, a.index) || one;

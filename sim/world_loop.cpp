@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <troupe/sim/detail/core.hpp>
+#include <troupe/sim/replay.hpp>
 
 namespace troupe::sim {
 
@@ -184,6 +185,7 @@ void world::core::after_step() {
 
 report world::core::run() {
   TROUPE_ASSERT(!std::exchange(ran, true), "sim: a world runs once");
+  begin_checks();
   for (auto& m : machines)
     if (m->starts_first)
       start(*m);
@@ -206,6 +208,7 @@ report world::core::run() {
       break;
     }
   }
+  end_checks(how);
   auto out = make_report();
   out.how = how;
   return out;
@@ -220,6 +223,9 @@ report world::core::make_report() {
       exits.push_back(e);
     }
   report out;
+  out.seed = options.seed;
+  if (options.from_environment)
+    out.replay = replay_here(options.seed, options.replay_arguments);
   out.events = steps;
   out.hash = hash.value();
   out.traced = traced;

@@ -108,6 +108,8 @@ std::string_view to_string(outcome how) {
 std::string report::text() const {
   auto out = std::string{to_string(how)} + " after " + std::to_string(events) + " events, "
              + std::to_string(to_ms(time)) + " ms";
+  if (!replay.empty())
+    out += ", seed " + std::to_string(seed);
   for (const auto& v : violations)
     out += "\n  " + v.rule + " at " + std::to_string(to_ms(v.at)) + " ms: " + v.text;
   for (const auto& e : exits)
@@ -115,6 +117,8 @@ std::string report::text() const {
       out += "\n  " + to_string(e.node) + "/" + std::to_string(e.start) + " "
              + (e.how == exit_record::running ? "still runs" : "ended") + " with "
              + std::to_string(e.code) + " " + e.text;
+  if (!replay.empty())
+    out += "\n  replay: " + replay;
   return out;
 }
 

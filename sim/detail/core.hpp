@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include <troupe/sim/checkers.hpp>
 #include <troupe/sim/detail/calendar.hpp>
 #include <troupe/sim/detail/machine.hpp>
 #include <troupe/sim/detail/network.hpp>
@@ -36,6 +38,9 @@ private:
   };
   std::unordered_map<std::string, std::uint64_t, text_hash, std::equal_to<>> counts_{};
 };
+
+/// With what TROUPE_SIM_SEED and TROUPE_SIM_TRACE say.
+world_options obey_environment(world_options options);
 
 /// The state of the world, behind `world`.
 struct world::core {
@@ -75,6 +80,11 @@ struct world::core {
   time_point next_moment() const;
   report make_report();
 
+  // -- world_checks.cpp --
+  void begin_checks();
+  void end_checks(outcome how);
+  void judge_programs();
+
   // -- world_trace.cpp --
   void trace(life* of, node_name node, std::uint32_t start, std::string_view id,
              std::span<const trace_field> fields);
@@ -91,6 +101,8 @@ struct world::core {
   runtime_options settings{};
   std::unique_ptr<schedule> order;
   std::vector<observer*> observers{};
+  std::optional<checker_panel> panel{}; ///< a world built by hand watches itself
+  bool checks_over = false;
 
   time_point now{std::chrono::hours{1}}; // 0 has a meaning of its own for CAF
   const time_point begin = now;

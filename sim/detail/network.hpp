@@ -24,13 +24,19 @@ struct unanswered {
   packet::kind_t kind = packet::finished;
 };
 
+/// Why nothing of a link arrives.
+struct hold {
+  std::uint32_t count = 0; ///< how many of its kind hold the link
+  std::uint64_t round = 0; ///< counts ends: what began before is over
+};
+
 /// One direction between two machines.
 struct link {
-  std::uint32_t blocked = 0; ///< how many partitions and stalls hold it
-  std::uint64_t round = 0;   ///< counts heals: what began before is over
+  hold cut{};     ///< partitions: systems give connections up after a while
+  hold stalled{}; ///< stalls: they never do
   duration extra{};
   time_point last{};                 ///< control packets arrive in order
-  std::vector<std::uint32_t> held{}; ///< packets that wait for the end of a block
+  std::vector<std::uint32_t> held{}; ///< packets that wait for the end of what holds it
   std::deque<std::pair<std::uint32_t, std::uint64_t>> due{}; ///< packets, and since when
   draw_stream draws{};
 };
@@ -50,13 +56,14 @@ public:
 
   // -- faults --
   void block(std::uint32_t from, std::uint32_t to, duration length);
+  void stall(std::uint32_t from, std::uint32_t to, duration length);
   void delay(std::uint32_t from, std::uint32_t to, duration extra, duration length);
   bool heal(std::uint32_t from, std::uint32_t to);
   bool reset(std::uint32_t a, std::uint32_t b);
   void release_held(std::uint32_t machine);
   /// After it was off: answers what came meanwhile.
   void machine_on(machine& m);
-  bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).blocked > 0; }
+  bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).cut.count > 0; }
 
   // -- the world's loop --
   struct due_link {
@@ -92,7 +99,9 @@ private:
   void put(std::uint32_t index);
   duration travel_time(link& l, const packet& p);
   time_point& last_of(const packet& p, link& l);
-  void unblock(std::uint32_t from, std::uint32_t to);
+  void start(hold link::*kind, std::uint32_t from, std::uint32_t to, duration length);
+  bool lasts(hold link::*kind, std::uint32_t from, std::uint32_t to, std::uint64_t round);
+  void end(hold link::*kind, std::uint32_t from, std::uint32_t to);
   void give_up(std::uint32_t from, std::uint32_t to);
   void give_up(const packet& p);
   void wait_for_machine(machine& m, const packet& p, packet::kind_t kind);

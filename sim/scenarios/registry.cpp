@@ -45,8 +45,6 @@ const scenario* find_scenario(std::string_view name) {
   return at == all.end() ? nullptr : *at;
 }
 
-namespace {
-
 const scenario& get_scenario(std::string_view name) {
   const auto* found = find_scenario(name);
   if (!found)
@@ -54,10 +52,17 @@ const scenario& get_scenario(std::string_view name) {
   return *found;
 }
 
-} // namespace
+std::string replay_command(std::string_view name, std::uint64_t seed) {
+  return "build/troupe-sim run " + std::string{name} + " --seed " + std::to_string(seed)
+         + " --trace";
+}
 
 std::string why_failed(std::string_view name, std::uint64_t seed) {
-  return why_failed(get_scenario(name), seed);
+  auto out = run_scenario(name, seed);
+  if (out.ok())
+    return {};
+  return std::string{name} + " seed " + std::to_string(seed) + ": " + out.text()
+         + "\nreplay: " + replay_command(name, seed);
 }
 
 run_result run_scenario(const run_spec& spec, const run_settings& settings) {

@@ -11,10 +11,14 @@ namespace troupe::sim {
 std::span<const scenario* const> all_scenarios();
 /// Null when there is none of that name.
 const scenario* find_scenario(std::string_view name);
+/// Throws `unknown_name` when there is none.
+const scenario& get_scenario(std::string_view name);
 
 /// The run of `spec.scenario`. @pre the scenario of that name exists.
 run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
-/// As `why_failed` of the scenario of that name.
+/// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
+std::string replay_command(std::string_view name, std::uint64_t seed);
+/// As `why_failed` of the scenario of that name, with the command that `troupe-sim` replays it by.
 std::string why_failed(std::string_view name, std::uint64_t seed);
 /// The run of that seed.
 run_result run_scenario(std::string_view name, std::uint64_t seed,

@@ -58,6 +58,7 @@ void print_plan(const run_spec& spec) {
   failure_file file;
   file.spec = spec;
   file.build = build_text();
+  file.commit = commit_text();
   std::fputs(to_json(file).c_str(), stdout);
 }
 
@@ -97,10 +98,18 @@ int do_run(const run_command& what) {
 // --- swarm
 
 int do_swarm(const swarm_command& what) {
-  auto told = [](const swarm_failure& failed, const std::string& path) {
-    std::printf("failed: %s seed %" PRIu64 " %s: %s\n  replay: build/troupe-sim replay %s\n",
-                failed.scenario.c_str(), failed.seed, failed.out.rule.c_str(),
-                failed.out.text.c_str(), path.c_str());
+  if (auto ok = check_failures_directory(what.swarm.failures); !ok) {
+    std::fprintf(stderr, "troupe-sim: --failures: %s\n", ok.error().text.c_str());
+    return 2;
+  }
+  auto told = [](const swarm_failure& failed) {
+    std::printf("failed: %s seed %" PRIu64 " %s: %s\n", failed.scenario.c_str(), failed.seed,
+                failed.out.rule.c_str(), failed.out.text.c_str());
+    if (failed.unwritten.empty())
+      std::printf("  replay: build/troupe-sim replay %s\n", failed.file.c_str());
+    else
+      std::printf("  %s\n  replay: %s\n", failed.unwritten.c_str(),
+                  replay_command(failed.scenario, failed.seed).c_str());
     std::fflush(stdout);
   };
   auto out = run_swarm(what.swarm, told);
@@ -112,11 +121,10 @@ int do_swarm(const swarm_command& what) {
 
 /// Whether this program can run it; says why not.
 bool usable(const std::string& path, const failure_file& file) {
-  if (find_scenario(file.spec.scenario))
-    return true;
-  std::fprintf(stderr, "troupe-sim: %s: there is no scenario '%s' any more\n", path.c_str(),
-               file.spec.scenario.c_str());
-  return false;
+  auto why = unusable(file);
+  if (!why.empty())
+    std::fprintf(stderr, "troupe-sim: %s: %s\n", path.c_str(), why.c_str());
+  return why.empty();
 }
 
 /// The run that was recorded: its picks, whatever drew them.
@@ -134,8 +142,8 @@ void compare(const failure_file& file, const run_result& out) {
     std::printf("not the same: the file says %s, this run %s\n", file.invariant.c_str(),
                 out.ok() ? "is well" : out.rule().c_str());
   else if (file.hash != 0 && file.hash != out.rep.hash)
-    std::printf("the same rule, another hash: the code or the build has changed (%s)\n",
-                file.build.c_str());
+    std::printf("the same rule, another hash: the code or the build has changed (%s, commit %s)\n",
+                file.build.c_str(), file.commit.empty() ? "unknown" : file.commit.c_str());
   else
     std::printf("the same failure\n");
 }
@@ -227,6 +235,7 @@ int do_shrink(const shrink_command& what) {
   file->hash = last.hash;
   file->events = last.events;
   file->build = build_text();
+  file->commit = commit_text();
   auto to = what.to.empty() ? beside(what.file) : what.to;
   if (auto ok = write_failure(to, *file); !ok)
     throw_failure(ok.error());
@@ -249,7 +258,7 @@ int do_list(const list_command& what) {
         print_line(line.id, line.text);
       return 0;
     case list_command::marks: {
-      auto out = run_swarm(what.swarm, [](const swarm_failure&, const std::string&) {});
+      auto out = run_swarm(what.swarm, [](const swarm_failure&) {});
       print_marks(stdout, out.marks);
       return out.ok() ? 0 : 1;
     }

@@ -1,6 +1,8 @@
 #include <troupe/sim/tools/options.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
@@ -13,9 +15,23 @@ namespace {
 
 constexpr std::uint64_t seeds_max = 1'000'000'000;
 
+/// A whole number of 64 bits: the library would take -1 and 2^64 for 2^64 - 1.
+CLI::Validator seed_number() {
+  auto why = [](const std::string& text) {
+    std::uint64_t x = 0;
+    auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), x);
+    return wrong == std::errc{} && end == text.data() + text.size()
+             ? std::string{}
+             : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+  };
+  return {why, "SEED", "seed"};
+}
+
 void add_seeds(CLI::App& app, swarm_options& to) {
-  app.add_option("--seeds", to.seeds, "how many seeds (1000)")->check(CLI::Range(1ul, seeds_max));
-  app.add_option("--first-seed", to.first_seed, "the first one (1)");
+  app.add_option("--seeds", to.seeds, "how many seeds (1000)")
+    ->check(seed_number())
+    ->check(CLI::Range(1ul, seeds_max));
+  app.add_option("--first-seed", to.first_seed, "the first one (1)")->check(seed_number());
   app.add_option("--scenario", to.scenario, "only that scenario (all, in turn)");
   app.add_option("--jobs", to.jobs, "seeds at once (one a core)")->check(CLI::Range(1, 1'024));
 }
@@ -45,7 +61,7 @@ struct raw {
 CLI::App* add_run(CLI::App& app, raw& r) {
   auto* run = app.add_subcommand("run", "one seed of a scenario; exits with 1 when a rule breaks");
   run->add_option("scenario", r.run.scenario)->required();
-  run->add_option("--seed", r.run.seed, "(1)");
+  run->add_option("--seed", r.run.seed, "(1)")->check(seed_number());
   run->add_flag("--trace", r.run.trace, "one line an event");
   run->add_flag("--faults", r.run.faults, "also what is planned to go wrong");
   return run;
@@ -92,6 +108,9 @@ CLI::App* add_list(CLI::App& app, raw& r) {
 
 /// What a command needs that flags can't say.
 std::string complaint(const swarm_options& o) {
+  if (o.seeds - 1 > std::numeric_limits<std::uint64_t>::max() - o.first_seed)
+    return "--first-seed: after " + std::to_string(o.first_seed) + " there are no "
+           + std::to_string(o.seeds) + " seeds\n";
   if (o.scenario.empty() || find_scenario(o.scenario))
     return {};
   return "--scenario: there is no scenario '" + o.scenario + "'; see troupe-sim list\n";
@@ -143,6 +162,9 @@ sim_command parse_sim_command(std::vector<std::string> arguments) {
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& e) {
+    // of a word that it does not know the library says only that a command is required
+    if (auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty())
+      return wrong("there is no command or option '" + rest.front() + "'; see troupe-sim --help\n");
     std::ostringstream out, err;
     int code = app.exit(e, out, err);
     return {.what = usage{out.str() + err.str(), code == 0 ? 0 : 2}, .bug = {}};

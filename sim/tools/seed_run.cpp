@@ -1,15 +1,13 @@
 #include <troupe/sim/tools/seed_run.hpp>
 
+#include <algorithm>
 #include <chrono>
-#include <memory>
-#include <random>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include <troupe/sim/scenarios/registry.hpp>
-#include <troupe/sim/tools/event_log.hpp>
 #include <troupe/sim/tools/pick_text.hpp>
+#include <troupe/sim/twice.hpp>
 
 namespace troupe::sim {
 
@@ -17,24 +15,6 @@ namespace {
 
 using json = nlohmann::json;
 using steady = std::chrono::steady_clock;
-
-/// Blocks of many sizes, half of them free, in an order of their own: what is made after this
-/// stands at other addresses, and in another order of addresses, than before. It is what shows a
-/// program that depends on them.
-class shaken_heap {
-public:
-  shaken_heap() {
-    std::minstd_rand draw{12'345};
-    for (int i = 0; i < 4'000; ++i)
-      blocks_.push_back(std::make_unique<char[]>(16 + draw() % 500));
-    for (std::size_t i = blocks_.size(); i > 1; --i)
-      std::swap(blocks_[i - 1], blocks_[draw() % i]);
-    blocks_.resize(blocks_.size() / 2);
-  }
-
-private:
-  std::vector<std::unique_ptr<char[]>> blocks_{};
-};
 
 seed_outcome outcome_of_run(const run_result& from) {
   seed_outcome out;
@@ -53,16 +33,6 @@ seed_outcome outcome_of_run(const run_result& from) {
   return out;
 }
 
-/// Of the second run against the first; empty: they agree.
-std::string difference(const seed_outcome& first, const event_log& log, const run_result& again,
-                       const event_log& log_again) {
-  if (auto parted = event_log::difference(log, log_again))
-    return *parted;
-  if (first.hash != again.rep.hash)
-    return "the same events, and another hash: steps or bytes of frames differ";
-  return first.rule == again.rule() ? "" : "the same hash, and another rule: " + again.rule();
-}
-
 /// The line that says what broke, of what a child wrote before it died.
 std::string telling_line(const std::string& errors, std::string_view sign) {
   auto at = errors.rfind(sign);
@@ -75,21 +45,16 @@ std::string telling_line(const std::string& errors, std::string_view sign) {
 
 } // namespace
 
-seed_outcome run_seed(const run_spec& spec, bool twice) {
-  event_log log;
+seed_outcome run_seed(const scenario& s, const run_spec& spec, bool twice) {
   auto begin = steady::now();
-  auto first = run_scenario(spec, {.also = twice ? &log : nullptr});
-  auto out = outcome_of_run(first);
+  compared_run run{s, spec};
+  auto out = outcome_of_run(run.first());
   out.wall_ns = std::chrono::nanoseconds{steady::now() - begin}.count();
   if (!twice && out.ok())
     return out;
   out.twice = true;
-  shaken_heap elsewhere;
-  event_log log_again;
-  auto again =
-    run_scenario(spec, {.record_picks = !out.ok(), .also = twice ? &log_again : nullptr});
-  out.picks = picks_to_text(again.picks);
-  auto parted = difference(out, log, again, log_again);
+  auto parted = run.again(!out.ok());
+  out.picks = picks_to_text(run.second().picks);
   if (parted.empty())
     return out;
   if (out.ok()) {
@@ -99,6 +64,10 @@ seed_outcome run_seed(const run_spec& spec, bool twice) {
     out.text += "\n  INV-D1: a second run of this seed differs: " + parted;
   }
   return out;
+}
+
+seed_outcome run_seed(const run_spec& spec, bool twice) {
+  return run_seed(get_scenario(spec.scenario), spec, twice);
 }
 
 std::string to_text(const seed_outcome& out) {

@@ -30,7 +30,9 @@ struct seed_outcome {
 };
 
 /// Runs it here. `twice`: runs it again and compares, event by event; a run that broke a rule is
-/// always run again, and its picks are kept.
+/// always run again so, and its picks are kept.
+seed_outcome run_seed(const scenario& s, const run_spec& spec, bool twice);
+/// The same of the registry's scenario. @pre there is one of that name.
 seed_outcome run_seed(const run_spec& spec, bool twice);
 
 /// Over the pipe.

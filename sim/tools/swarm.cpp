@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <thread>
 
+#include <unistd.h>
+
 #include <troupe/core/random.hpp>
 #include <troupe/sim/draws.hpp>
 #include <troupe/sim/lists.hpp>
@@ -17,31 +19,21 @@ namespace {
 
 using steady = std::chrono::steady_clock;
 
-/// Fills caches that children inherit: the first run of a process pays for what the others share.
-void warm_up(const swarm_options& options) {
-  const auto* s = find_scenario(scenario_of(options, options.first_seed));
-  for (const auto* each : all_scenarios())
-    if (options.scenario.empty() && each->fault_free)
-      s = each;
-  if (options.bug.empty()) // a bug could end it
-    (void)run_contained(draw_spec(*s, options.first_seed), false, options.limits);
-}
-
 class swarm {
 public:
-  using failure_hook = std::function<void(const swarm_failure&, const std::string&)>;
+  using failure_hook = std::function<void(const swarm_failure&)>;
   swarm(const swarm_options& options, const failure_hook& on_failure)
     : options_{options}, on_failure_{on_failure}, pool_{jobs_of(options), options.limits} {}
 
   swarm_result run() {
     auto begin = steady::now();
     auto until = begin + std::chrono::duration<double>{options_.minutes * 60};
-    auto end = options_.first_seed + options_.seeds;
-    for (auto next = options_.first_seed; next < end || !pool_.idle();) {
-      bool open = next < end && !(options_.until_failure && !out_.failures.empty())
+    out_.asked = options_.seeds;
+    for (std::uint64_t started = 0; started < options_.seeds || !pool_.idle();) {
+      bool open = started < options_.seeds && !(options_.until_failure && !out_.failures.empty())
                   && !(options_.minutes > 0 && steady::now() >= until);
       if (open && !pool_.full())
-        start(next++);
+        start(options_.first_seed + started++);
       else if (!pool_.idle())
         take(pool_.wait());
       else
@@ -73,12 +65,19 @@ private:
       out_.actions[name] += n;
     if (one.out.ok())
       return;
-    auto path = options_.failures + "/" + one.scenario + "-" + std::to_string(one.seed) + ".json";
-    std::filesystem::create_directories(options_.failures);
-    if (auto ok = write_failure(path, troupe::sim::file_of(one, options_.bug)); !ok)
-      throw_failure(ok.error());
-    on_failure_(one, path);
+    keep(one);
+    on_failure_(one);
     out_.failures.push_back(std::move(one));
+  }
+  /// Writes its file.
+  void keep(swarm_failure& one) const {
+    auto path = options_.failures + "/" + one.scenario + "-" + std::to_string(one.seed) + ".json";
+    std::error_code why;
+    std::filesystem::create_directories(options_.failures, why);
+    if (auto ok = write_failure(path, troupe::sim::file_of(one, options_.bug)); ok)
+      one.file = path;
+    else
+      one.unwritten = ok.error().text;
   }
 
   const swarm_options& options_;
@@ -122,6 +121,23 @@ scenario_sums swarm_result::total() const {
   return out;
 }
 
+std::vector<std::string> swarm_result::too_few() const {
+  constexpr std::uint64_t seeds_enough = 20;
+  std::vector<std::string> out;
+  for (const auto& [name, sums] : scenarios) {
+    const auto* s = find_scenario(name);
+    if (!s || sums.seeds < seeds_enough)
+      continue;
+    auto of = name + ", " + std::to_string(sums.seeds) + " seeds: ";
+    if (sums.events / sums.seeds < s->events_expected)
+      out.push_back(of + std::to_string(sums.events / sums.seeds) + " events a seed, not the "
+                    + std::to_string(s->events_expected) + " that it expects");
+    if (!s->fault_free && sums.faults == 0 && sums.trouble == 0)
+      out.push_back(of + "no fault at all");
+  }
+  return out;
+}
+
 std::string scenario_of(const swarm_options& options, std::uint64_t seed) {
   if (!options.scenario.empty())
     return options.scenario;
@@ -133,10 +149,27 @@ bool runs_twice(std::uint64_t seed, std::uint32_t percent) {
   return draw_stream{seed, "twice"}.value(0) % 100 < percent;
 }
 
-swarm_result run_swarm(
-  const swarm_options& options,
-  const std::function<void(const swarm_failure&, const std::string&)>& on_failure) {
-  warm_up(options);
+result<void> check_failures_directory(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code why;
+  std::vector<fs::path> made; // by this: gone again, the deepest first
+  for (auto p = fs::absolute(path, why); !fs::exists(p, why) && p.has_relative_path();
+       p = p.parent_path())
+    if (p.has_filename())
+      made.push_back(p);
+  fs::create_directories(path, why);
+  auto probe = path + "/.troupe-sim-" + std::to_string(::getpid());
+  result<void> out;
+  if (!fs::is_directory(path, why) || !write_failure(probe, {}))
+    out = make_failure(errc::io_failed, path + ": failures cannot be written to that directory");
+  fs::remove(probe, why);
+  for (const auto& p : made)
+    fs::remove(p, why);
+  return out;
+}
+
+swarm_result run_swarm(const swarm_options& options,
+                       const std::function<void(const swarm_failure&)>& on_failure) {
   return swarm{options, on_failure}.run();
 }
 
@@ -149,6 +182,7 @@ failure_file file_of(const swarm_failure& failed, const std::string& bug) {
   out.events = failed.out.events;
   out.bug = bug;
   out.build = build_text();
+  out.commit = commit_text();
   if (auto picks = picks_from_text(failed.out.picks); picks && !picks->empty())
     out.spec.picks = std::move(*picks); // its order stays the one that was drawn
   return out;
@@ -176,8 +210,9 @@ namespace {
 void print_speed(std::FILE* to, const swarm_result& result) {
   auto all = result.total();
   double inside = static_cast<double>(all.wall_ns) / 1e9;
-  std::fprintf(to, "%llu seeds in %.1f s, %llu failed, %llu run twice\n",
-               static_cast<unsigned long long>(all.seeds), result.wall_s,
+  auto of = result.asked > all.seeds ? " of " + std::to_string(result.asked) : std::string{};
+  std::fprintf(to, "%llu%s seeds in %.1f s, %llu failed, %llu run twice\n",
+               static_cast<unsigned long long>(all.seeds), of.c_str(), result.wall_s,
                static_cast<unsigned long long>(all.failed),
                static_cast<unsigned long long>(all.twice));
   std::fprintf(to,
@@ -194,12 +229,12 @@ void print_speed(std::FILE* to, const swarm_result& result) {
 }
 
 void print_scenarios(std::FILE* to, const swarm_result& result) {
-  std::fprintf(to, "%-28s %7s %7s %10s %10s %8s %8s %9s\n", "scenario", "seeds", "failed", "events",
-               "closures", "faults", "steps'", "ms");
+  std::fprintf(to, "%-28s %7s %7s %10s %10s %8s %9s %9s\n", "scenario", "seeds", "failed", "events",
+               "closures", "faults", "bad steps", "ms");
   for (const auto& [name, sums] : result.scenarios) {
     auto n = static_cast<double>(sums.seeds);
     std::fprintf(
-      to, "%-28s %7llu %7llu %10.0f %10.1f %8.2f %8.2f %9.1f\n", name.c_str(),
+      to, "%-28s %7llu %7llu %10.0f %10.1f %8.2f %9.2f %9.1f\n", name.c_str(),
       static_cast<unsigned long long>(sums.seeds), static_cast<unsigned long long>(sums.failed),
       per(static_cast<double>(sums.events), n), per(static_cast<double>(sums.closures), n),
       per(static_cast<double>(sums.faults), n), per(static_cast<double>(sums.trouble), n),
@@ -222,6 +257,8 @@ void print(std::FILE* to, const swarm_result& result) {
   }
   std::fprintf(to, "faults: %s, step_trouble %llu\n", line.c_str(),
                static_cast<unsigned long long>(result.total().trouble));
+  for (const auto& line : result.too_few())
+    std::fprintf(to, "few: %s\n", line.c_str());
 }
 
 } // namespace troupe::sim

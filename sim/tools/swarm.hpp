@@ -45,6 +45,8 @@ struct swarm_failure {
   std::uint64_t seed = 0;
   std::string scenario{};
   seed_outcome out{};
+  std::string file{};      ///< where it was written; empty: nowhere
+  std::string unwritten{}; ///< why it was not
 };
 
 /// What a swarm saw.
@@ -53,9 +55,13 @@ struct swarm_result {
   std::map<std::string, std::uint64_t> marks{};
   std::map<std::string, std::uint64_t> actions{};
   std::vector<swarm_failure> failures{}; ///< by seed
+  std::uint64_t asked = 0;               ///< seeds; fewer were run when a limit ended the swarm
   double wall_s = 0;
   scenario_sums total() const;
-  bool ok() const { return failures.empty(); }
+  /// Scenarios that test less than they say, a line each: of 20 seeds or more, fewer events a seed
+  /// than expected, or no fault in one that is not fault-free.
+  std::vector<std::string> too_few() const;
+  bool ok() const { return failures.empty() && too_few().empty(); }
 };
 
 /// The scenario of a seed.
@@ -63,11 +69,14 @@ std::string scenario_of(const swarm_options& options, std::uint64_t seed);
 /// Whether a seed is run twice: the same answer for ever.
 bool runs_twice(std::uint64_t seed, std::uint32_t percent);
 
-/// Runs the seeds in children. `on_failure` is called for each, with its file's path.
-/// @pre the scenario exists.
-swarm_result run_swarm(
-  const swarm_options& options,
-  const std::function<void(const swarm_failure&, const std::string&)>& on_failure);
+/// That failures can be written to that directory, which need not exist. `io_failed`, naming it.
+result<void> check_failures_directory(const std::string& path);
+
+/// Runs the seeds in children. `on_failure` is called for each. A failure whose file cannot be
+/// written ends nothing: `swarm_failure::unwritten`.
+/// @pre the scenario exists; first_seed + seeds - 1 is a seed.
+swarm_result run_swarm(const swarm_options& options,
+                       const std::function<void(const swarm_failure&)>& on_failure);
 
 /// The figures, for people: speed, marks never hit, scenarios, faults.
 void print(std::FILE* to, const swarm_result& result);

@@ -108,6 +108,65 @@ TEST_CASE("links: a partition delays, and nothing is lost") {
   CHECK(at < 420ms);
 }
 
+TEST_CASE("links: a stall holds bytes for as long as it likes, and the connection stays") {
+  auto run = [](bool partition) {
+    std::pair<std::string, report> out;
+    pair_world p;
+    auto m = p.w.at(20ms);
+    // longer than the system of a sender tries: `world_options::give_up_after`
+    if (partition)
+      m.partition_one_way(worker{0}, server{0}, 180s);
+    else
+      m.stall(worker{0}, server{0}, 180s);
+    p.run(
+      [&](process& me, channel& c) {
+        for (const char* part : {"one ", "two ", "three"}) {
+          me.env().lanes.spend(50ms);
+          if (!send_all(me, c, part))
+            return;
+        }
+        me.env().lanes.spend(200s);
+        (void)send_all(me, c, ".");
+      },
+      [&](process& me, channel& c) { out.first = receive_all(me, c, 250s); });
+    out.second = std::move(p.out);
+    return out;
+  };
+  auto stalled = run(false);
+  CHECK(stalled.second.ok());
+  CHECK(stalled.first == "one two three.");
+  CHECK(stalled.second.actions.at(action_kind::stall) == 1);
+  CHECK(run(true).first.empty()); // given up after two minutes
+}
+
+TEST_CASE("links: a stall and a partition of one link end each by itself, and healing ends both") {
+  auto arrives = [](std::function<void(world&)> faults) {
+    duration at{};
+    pair_world p;
+    faults(p.w);
+    p.run(
+      [](process& me, channel& c) {
+        me.env().lanes.spend(50ms);
+        CHECK(send_all(me, c, "x"));
+      },
+      [&](process& me, channel& c) {
+        if (!receive_all(me, c, 10s).empty())
+          at = p.w.now();
+      });
+    return at;
+  };
+  auto both = [](world& w) {
+    w.at(20ms).stall(worker{0}, server{0}, 300ms);
+    w.at(20ms).partition(worker{0}, server{0}, 100ms);
+  };
+  CHECK(arrives(both) >= 320ms);
+  CHECK(arrives([&](world& w) {
+          both(w);
+          w.at(100ms).heal(worker{0}, server{0});
+        })
+        < 110ms);
+}
+
 TEST_CASE("links: a one-way partition stops one way only") {
   std::string got, back;
   pair_world p;

@@ -17,7 +17,7 @@ failure_file example() {
   failure_file out;
   out.spec.scenario = "worker_storms";
   out.spec.seed = 0xffff'ffff'ffff'fff1u;
-  out.spec.shape = {.workers = 4, .servers = 3, .closures = 77};
+  out.spec.shape = {.workers = 20, .servers = 3, .closures = 77};
   out.spec.conditions = {.latency_min = 1us,
                          .latency_jitter = 2us,
                          .latency_tail_per_mille = 3,
@@ -29,23 +29,28 @@ failure_file example() {
   out.spec.plan.steps = {.throws = 1, .hangs = 2, .kills = 3, .slows = 4};
   out.spec.plan.core = {
     .at = 9s, .members = {chief, server{0}, worker{2}}, .others = core_plan::cut};
-  for (std::uint8_t kind = 0; kind <= static_cast<std::uint8_t>(action_kind::slow_io); ++kind)
+  for (std::uint8_t kind = 0; kind < action_kinds; ++kind)
     out.spec.plan.faults.push_back({.at = kind * 1ms + 3ns,
                                     .what = {.kind = static_cast<action_kind>(kind),
                                              .target = worker{kind},
                                              .other = server{2},
-                                             .length = kind * 1us,
-                                             .amount = -kind,
-                                             .flags = kind}});
-  out.spec.plan.faults.push_back({.what = {.kind = action_kind::crash, .target = worker{1}},
-                                  .mark = "client.pushed_k_of_n",
-                                  .nth = 3});
+                                             .length = kind * 1us}});
+  auto& all = out.spec.plan.faults;
+  all[static_cast<std::size_t>(action_kind::crash)].what.flags = 7;
+  all[static_cast<std::size_t>(action_kind::slow)].what.amount = 20;
+  all[static_cast<std::size_t>(action_kind::clock_offset)].what.amount = -5;
+  all[static_cast<std::size_t>(action_kind::clock_drift)].what.amount = -200;
+  all[static_cast<std::size_t>(action_kind::bit_flip)].what.amount = 3;
+  all.push_back({.what = {.kind = action_kind::crash, .target = worker{1}},
+                 .mark = "client.pushed_k_of_n",
+                 .nth = 3});
   out.invariant = "INV-X1";
   out.text = "closure 7 was applied \"twice\"\n";
   out.hash = 0xdeadbeef12345678u;
   out.events = 123'456;
   out.bug = "double_apply";
   out.build = build_text();
+  out.commit = commit_text();
   return out;
 }
 
@@ -68,28 +73,110 @@ TEST_CASE("failure file: everything comes back from a file") {
   CHECK_FALSE(write_failure("/there/is/no/such/directory/x.json", example()));
 }
 
-TEST_CASE("failure file: what is damaged is named") {
-  auto complaint = [](std::string_view from, std::string_view to) {
-    auto text = to_json(example());
-    auto at = text.find(from);
-    REQUIRE(at != std::string::npos);
-    text.replace(at, from.size(), to);
-    auto out = failure_from_json(text);
-    REQUIRE_FALSE(out);
-    CHECK(out.error().code == errc::corrupt);
-    return out.error().text;
+namespace {
+
+/// What reading says of the example with `from` replaced by `to`.
+std::string complaint(std::string_view from, std::string_view to) {
+  auto text = to_json(example());
+  auto at = text.find(from);
+  REQUIRE_MESSAGE(at != std::string::npos, from);
+  text.replace(at, from.size(), to);
+  auto out = failure_from_json(text);
+  REQUIRE_MESSAGE(!out, to);
+  CHECK(out.error().code == errc::corrupt);
+  return out.error().text;
+}
+
+} // namespace
+
+TEST_CASE("failure file: what is damaged is named, with its value") {
+  struct {
+    const char *from, *to, *said;
+  } all[] = {
+    {R"("format": 1)", R"("format": 2)", "format: 2, this program reads 1"},
+    {R"("format": 1)", R"("format": "1")", "format: \"1\" is no whole number"},
+    {R"("seed": 18446744073709551601)", R"("seed": -4)", "seed: -4 is no"},
+    {R"("seed": 18446744073709551601)", R"("seed": 1.5)", "seed: 1.5 is no"},
+    {R"("seed")", R"("seat")", "seed: it is missing"},
+    {R"("text")", R"("next")", "next: there is no such member"},
+    {R"("text")", R"("seed")", "seed: it is there twice"},
+    {R"("scenario": "worker_storms")", R"("scenario": 3)", "scenario: 3 is no text"},
+    {R"("workers": 20)", R"("workers": -1)", "shape.workers: -1 is not from 0 to 1000"},
+    {R"("workers": 20)", R"("workers": 4294967297)", "shape.workers: 4294967297 is not"},
+    {R"("servers": 3)", R"("server": 3)", "shape.servers: it is missing"},
+    {R"("closures": 77)", R"("closures": true)", "shape.closures: true is no whole number"},
+    {R"("pct")", R"("best")", "order.kind: there is none called 'best'"},
+    {R"("changes": 5)", R"("changes": 4000000000)", "order.changes: 4000000000 is not"},
+    {"0*2 7", "0*2 seven", "order.picks: picks: 'seven' is none"},
+    {R"("latency_min_ns": 1000)", R"("latency_min_ns": -1)",
+     "conditions.latency_min_ns: -1 is not"},
+    {R"("latency_tail_per_mille": 3)", R"("latency_tail_per_mille": 1001)",
+     "conditions.latency_tail_per_mille: 1001 is not"},
+    {R"("segment_bytes": 4)", R"("segment_bytes": 0)", "conditions.segment_bytes: 0 is not from 1"},
+    {R"("channel_bytes": 5)", R"("channel_bytes": 0)", "conditions.channel_bytes: 0 is not from 1"},
+    {R"("throws": 1)", R"("throws": 999)", "steps.hangs: with those before it 1001"},
+    {R"("slows": 4)", R"("slowness": 4)", "steps.slowness: there is no such member"},
+    {R"("at_ns": 9000000000)", R"("at_ns": -9)", "core.at_ns: -9 is not"},
+    {R"("worker2")", R"("worker02")", "core.members: 'worker02' is no node"},
+    {R"("ps0")", R"("ps3")", "core.members: the shape has no ps3"},
+    {R"("ps0")", R"("chief")", "core.members: chief is there twice"},
+    {R"("cut")", R"("hurt")", "core.others: 'hurt' is neither"},
+    {R"("at_ns": 3,)", R"("at_ns": -5,)", "faults[0].at_ns: -5 is not"},
+    {R"("at_ns": 3,)", R"("at_ns": 1.7,)", "faults[0].at_ns: 1.7 is no whole number"},
+    {R"("at_ns": 3,)", R"()", "faults[0].at_ns: it is missing"},
+    {R"("crash")", R"("trash")", "faults[0].kind: there is none called 'trash'"},
+    {R"("crash")", "\"action(?)\"", "faults[0].kind: there is none called 'action(?)'"},
+    {R"("worker0")", R"("worker99")", "faults[0].target: the shape has no worker99"},
+    {R"("flags": 7)", R"("flags": 8)", "faults[0].flags: 8 is not from 0 to 7"},
+    {R"("length_ns": 1000)", R"("lenght_ns": 1000)", "faults[1].lenght_ns: there is no such"},
+    {R"("amount": 20)", R"("amount": -2)", "faults[4].amount: -2 is not"},
+    {R"("client.pushed_k_of_n")", R"("client.no_such")", "faults[20].mark: there is none called"},
+    {R"("nth": 3)", R"("nth": 0)", "faults[20].nth: 0 is not from 1"},
+    {"0xdeadbeef", "0xdeadbeet", "hash: '0xdeadbeet"},
   };
-  CHECK(complaint("\"format\": 1", "\"format\": 2").find("format") != std::string::npos);
-  CHECK(complaint("\"crash\"", "\"trash\"").find("trash") != std::string::npos);
-  CHECK(complaint("\"crash\"", "\"action(?)\"").find("action(?)") != std::string::npos);
-  CHECK(complaint("\"worker2\"", "\"worker02\"").find("worker02") != std::string::npos);
-  CHECK(complaint("\"pct\"", "\"best\"").find("best") != std::string::npos);
-  CHECK(complaint("\"cut\"", "\"hurt\"").find("hurt") != std::string::npos);
-  CHECK(complaint("\"seed\"", "\"seat\"").find("seed") != std::string::npos);
-  CHECK(complaint("0xdeadbeef", "0xdeadbeet").find("hash") != std::string::npos);
-  CHECK(complaint("0*2 7", "0*2 seven").find("seven") != std::string::npos);
-  CHECK_FALSE(failure_from_json("{"));
-  CHECK_FALSE(failure_from_json("[]"));
+  for (const auto& each : all)
+    CHECK_MESSAGE(complaint(each.from, each.to).find(each.said) == 0,
+                  each.to << ": " << complaint(each.from, each.to));
+  for (const char* none : {"{", "[]", "", "3", "{\"format\": 1}"})
+    CHECK_FALSE(failure_from_json(none));
+}
+
+TEST_CASE("failure file: a fault at a mark needs no time") {
+  auto text = to_json(example());
+  auto mark = text.find("\"mark\"");
+  REQUIRE(mark != std::string::npos);
+  auto begin = text.rfind('{', mark), end = text.find('}', mark);
+  CHECK(text.substr(begin, end - begin).find("at_ns") == std::string::npos);
+  CHECK(failure_from_json(text).value_or_throw().spec.plan.faults.back().nth == 3);
+}
+
+TEST_CASE("failure file: a run that this program does not have is told, by the member") {
+  failure_file file;
+  file.spec.scenario = "no_such";
+  CHECK(unusable(file).find("scenario: there is no 'no_such'") == 0);
+  file.spec.scenario = "worker_storm";
+  CHECK(unusable(file).empty());
+  file.spec.shape.servers = 0;
+  CHECK(unusable(file).find("shape.servers: 0, and the scenario needs 1") == 0);
+  file.spec.scenario = "groups"; // has none
+  CHECK(unusable(file).empty());
+  file.spec.shape.workers = 0;
+  CHECK(unusable(file).find("shape.workers: 0") == 0);
+}
+
+TEST_CASE("failure file: a file that is none is named") {
+  auto said = read_failure("/tmp");
+  REQUIRE_FALSE(said);
+  CHECK(said.error().code == errc::io_failed);
+  CHECK(said.error().text.find("/tmp: ") == 0);
+}
+
+TEST_CASE("failure file: the commit is a number of git's, or says that it is unknown") {
+  auto commit = commit_text();
+  auto plain = commit.substr(0, commit.find("-dirty"));
+  CHECK(
+    (commit == "unknown"
+     || (plain.size() >= 12 && plain.find_first_not_of("0123456789abcdef") == std::string::npos)));
 }
 
 TEST_CASE("failure file: nodes are read as they are written") {

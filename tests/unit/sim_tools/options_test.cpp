@@ -107,6 +107,28 @@ TEST_CASE("troupe-sim: what is wrong is named, and help is no error") {
   CHECK(refused({"swarm", "--twice", "101"}).code == 2);
   CHECK(refused({"list", "stars"}).code == 2);
   CHECK(refused({"fly"}).code == 2);
+  CHECK(refused({"fly"}).text.find("'fly'") != std::string::npos);
+  CHECK(refused({"--bug", "no_sync", "fly", "away"}).text.find("'fly'") != std::string::npos);
+  CHECK(refused({"--flyy"}).text.find("'--flyy'") != std::string::npos);
+}
+
+TEST_CASE("troupe-sim: what is no seed is refused, and so are seeds past the last one") {
+  auto name = any_scenario();
+  for (const char* bad : {"-1", "18446744073709551616", "1.5", "0x10", "+3", "3 ", ""}) {
+    for (auto arguments : {std::vector<std::string>{"run", name, "--seed", bad},
+                           std::vector<std::string>{"swarm", "--first-seed", bad},
+                           std::vector<std::string>{"swarm", "--seeds", bad}}) {
+      auto said = refused(arguments);
+      CHECK(said.code == 2);
+      CHECK_MESSAGE(said.text.find(arguments[arguments.size() - 2]) != std::string::npos,
+                    said.text);
+    }
+  }
+  const std::string last = "18446744073709551615";
+  CHECK(refused({"swarm", "--first-seed", last, "--seeds", "3"}).text.find(last)
+        != std::string::npos);
+  auto one = parse_sim_command({"swarm", "--first-seed", last, "--seeds", "1"});
+  CHECK(std::get<swarm_command>(one.what).swarm.first_seed == 18446744073709551615u);
 }
 
 TEST_CASE("troupe-sim: a seed has the same scenario and the same number of runs for ever") {

@@ -1,7 +1,12 @@
-#include <troupe/sim/tools/event_log.hpp>
+#include <troupe/sim/event_log.hpp>
 #include <troupe/sim/tools/seed_run.hpp>
 
 #include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include <troupe/sim/lists.hpp>
+#include <troupe/sim/scenario_run.hpp>
 
 using namespace troupe;
 using namespace troupe::sim;
@@ -52,6 +57,42 @@ TEST_CASE("seed run: the text of a sanitizer is a rule") {
   CHECK(rule("==1==ERROR: LeakSanitizer: detected memory leaks") == "leak");
   CHECK(rule("a.cpp:1:2: runtime error: signed integer overflow") == "ubsan");
   CHECK(rule("nothing") == "signal 6");
+}
+
+TEST_CASE("seed run: whatever can end a run is in the list of rules") {
+  auto known = [](std::string rule) {
+    for (const char* numbered : {"signal ", "exit "})
+      if (rule.starts_with(numbered))
+        rule = std::string{numbered} + "N";
+    auto all = known_invariants();
+    CHECK_MESSAGE(std::ranges::count(all, rule, &list_line::id) == 1, rule);
+  };
+  for (auto how : {outcome::stuck, outcome::step_limit, outcome::time_limit})
+    known(std::string{to_string(how)});
+  for (const char* errors :
+       {"ERROR: AddressSanitizer: x", "ERROR: LeakSanitizer: x", "a.cpp:1:2: runtime error: x",
+        "troupe: invariant a sentence broken", "troupe: invariant INV-P2 broken", ""})
+    known(outcome_of({.how = child_end::died, .signal = 11, .errors = errors}).rule);
+  known(outcome_of({.how = child_end::died, .code = 3}).rule);
+  known(outcome_of({.how = child_end::too_long}).rule);
+  auto all = known_invariants();
+  CHECK(std::ranges::is_sorted(all, {}, &list_line::id));
+}
+
+TEST_CASE(
+  "INV-D1 a seed that fails is compared event by event, also when it is not one to run twice") {
+  static int runs = 0;
+  const scenario flawed{.name = "flawed", .fault_free = true, .build = [](scenario_run& run) {
+                          run.cluster().coordinator([&run, n = ++runs](process& p) {
+                            trace(p.env(), "test.count", {{"n", n}});
+                            run.expect(false, "my-rule", "always");
+                          });
+                        }};
+  auto out = run_seed(flawed, draw_spec(flawed, 1), false);
+  CHECK(out.rule == "my-rule");
+  CHECK(out.twice);
+  CHECK(out.text.find("INV-D1: a second run of this seed differs: event ") != std::string::npos);
+  CHECK(out.text.find("test.count of chief/1") != std::string::npos);
 }
 
 TEST_CASE("event log: two runs agree until they part, and the first difference is named") {

@@ -1,4 +1,4 @@
-#include <troupe/sim/tools/event_log.hpp>
+#include <troupe/sim/event_log.hpp>
 
 #include <algorithm>
 #include <cstring>
