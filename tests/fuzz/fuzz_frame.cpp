@@ -10,7 +10,6 @@ const std::vector<decoder>& decoders() {
     add_groups(out);
     add_blocks(out);
     add_servers(out);
-    add_rings(out);
     return out;
   }();
   return all;
