@@ -4,6 +4,7 @@
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 
+#include <troupe/messages/link_codec.hpp>
 #include <troupe/messages/messages.hpp>
 #include <troupe/messages/type_ids.hpp>
 
@@ -58,14 +59,61 @@ std::vector<std::string> seeds() {
 } // namespace
 
 void add_control_messages(std::vector<decoder>& to) {
-  // CAF itself reads the actor handle in member_joined, and only inside an actor system.
+  // CAF itself reads the actor handle in some, and only inside an actor system.
   const auto add = [&]<class T>(std::type_identity<T>, const char* name) {
-    if constexpr (!std::is_same_v<T, member_joined>)
+    if constexpr (!requires(T x) { x.handle; })
       to.push_back({name, decode<T>, seeds<T>});
   };
 #define TROUPE_FUZZ_MESSAGE(type) add(std::type_identity<troupe::type>{}, "message " #type);
   TROUPE_MESSAGE_TYPES(TROUPE_FUZZ_MESSAGE)
 #undef TROUPE_FUZZ_MESSAGE
+}
+
+// --- on links of their own
+
+namespace {
+
+/// The kind (a byte), then the meta.
+bool decode_linked(std::string_view input) {
+  pieces in{input};
+  const auto kind = static_cast<link_kind>(in.byte());
+  auto got = decode_link(kind, in.rest());
+  if (!got) {
+    require(got.error().code == errc::bad_frame, "a message that is refused is a bad frame");
+    return false;
+  }
+  require(is_for_worker(kind) || is_for_coordinator(kind), "a message is for somebody");
+  const auto again = encode_link(*got);
+  require(again && again->kind == kind && again->bytes == in.rest(),
+          "a message changes when it is read and written");
+  return true;
+}
+
+std::vector<std::string> linked_seeds() {
+  std::vector<std::string> out;
+  const auto add = [&]<class T>(T x) {
+    auto boxed = box(std::move(x));
+    auto one = encode_link(boxed);
+    require(one.has_value(), "a message travels on links");
+    out.push_back(std::string{static_cast<char>(one->kind)} + one->bytes);
+  };
+  add(filled<admit_worker>());
+  add(filled<run_closures>());
+  add(filled<recall_closures>());
+  add(filled<cancel_closures>());
+  add(filled<add_variables>());
+  add(filled<make_resources>());
+  add(filled<drop_resources>());
+  add(filled<variable_answer>());
+  add(filled<worker_report>());
+  add(filled<request_variable>());
+  return out;
+}
+
+} // namespace
+
+void add_linked_messages(std::vector<decoder>& to) {
+  to.push_back({"link", decode_linked, linked_seeds});
 }
 
 } // namespace fuzz

@@ -43,7 +43,8 @@ bool decode_push(std::string_view input) {
   auto meta = decode_meta<mutate_meta>(input.substr(8), "mutate");
   if (!meta)
     return false;
-  auto staged = stage_pieces(*meta, bulk_bytes);
+  tensor_pool pool;
+  auto staged = stage_pieces(*meta, bulk_bytes, pool);
   if (!staged) {
     require(staged.error().code == errc::bad_frame, "a push that is refused is a bad frame");
     return false;
@@ -54,6 +55,14 @@ bool decode_push(std::string_view input) {
     room += part.size();
   }
   require(room == bulk_bytes, "a push is staged in as many bytes as come");
+  // The same where it lies, at any address.
+  const std::vector<std::byte> bulk(bulk_bytes, std::byte{0x5a});
+  const auto in_place = pieces_in(*meta, bulk);
+  require(in_place.size() == staged->size(), "a push has as many pieces in place");
+  for (std::size_t i = 0; i < in_place.size(); ++i)
+    require(
+      in_place[i].values == (*staged)[i].values && in_place[i].indices == (*staged)[i].indices,
+      "a push has the same values in place");
   return true;
 }
 

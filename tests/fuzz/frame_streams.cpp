@@ -160,7 +160,7 @@ std::vector<std::string> stream_seeds() {
   };
   return {raw(0, wire_of({make_frame(1, 2, "meta")})),
           raw(1, wire_of({make_frame(1, 2, "meta", {"bulk"}), make_frame(2, 3, "")})),
-          raw(2, wire_of({make_frame(6, 2, "m", {"bulk", "", "parts"}), make_frame(8, 3, "xyz")})),
+          raw(2, wire_of({make_frame(7, 2, "m", {"bulk", "", "parts"}), make_frame(9, 3, "xyz")})),
           raw(4, wire_of({make_frame(7, 1, std::string(300, 'm'))})),
           raw(9, wire_of({make_frame(1, 1, "meta", {std::string(256, 'b')})})),
           raw(12, wire_of({make_frame(200, 1, "", {transport_test::pattern(3000, 1)})}))};

@@ -11,6 +11,7 @@ const std::vector<decoder>& decoders() {
     add_files(out);
     add_datasets(out);
     add_texts(out);
+    add_linked_messages(out);
     add_control_messages(out);
     return out;
   }();

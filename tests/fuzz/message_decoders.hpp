@@ -6,6 +6,7 @@
 namespace fuzz {
 
 void add_control_messages(std::vector<decoder>& to);
+void add_linked_messages(std::vector<decoder>& to);
 void add_data_metas(std::vector<decoder>& to);
 void add_payloads(std::vector<decoder>& to);
 void add_files(std::vector<decoder>& to);

@@ -1,8 +1,8 @@
 // Texts: clusters, addresses, the simulator's failure files, the report through the launcher's
 // pipe.
+#include <algorithm>
 #include <charconv>
 
-#include <troupe/sim/tools/failure_file.hpp>
 #include <troupe/sim/tools/pick_text.hpp>
 #include <troupe/strategies/cluster_resolver.hpp>
 #include <troupe/transport/detail/address.hpp>
@@ -98,14 +98,13 @@ bool decode_address(std::string_view input) {
 
 std::vector<std::string> address_seeds() { return {"127.0.0.1:80", "[::1]:65535", "host:0"}; }
 
-// --- the simulator's files
+// --- the simulator's picks
 
 /// So many picks as a "*" may stand for are no finding: the bound is the reader's own.
 bool asks_for_many(std::string_view text) {
-  std::size_t digits = 0;
-  for (const char c : text) {
-    digits = c >= '0' && c <= '9' ? digits + 1 : 0;
-    if (digits > 5)
+  for (auto at = text.find('*'); at != text.npos; at = text.find('*', at + 1)) {
+    const auto digits = text.substr(at + 1).find_first_not_of("0123456789");
+    if (std::min(digits, text.size() - at - 1) > 5)
       return true;
   }
   return false;
@@ -122,45 +121,7 @@ bool decode_picks(std::string_view input) {
   return true;
 }
 
-bool decode_failure(std::string_view input) {
-  if (const auto at = input.find("picks"); at != input.npos && asks_for_many(input.substr(at)))
-    return false;
-  auto file = sim::failure_from_json(input);
-  if (!file) {
-    require(file.error().code == errc::corrupt, "a failure file that is refused is corrupt");
-    return false;
-  }
-  for (const auto& fault : file->spec.plan.faults)
-    require(sim::to_string(fault.what.kind).find('?') == std::string_view::npos,
-            "an action has a name");
-  auto again = sim::failure_from_json(sim::to_json(*file));
-  require(again && *again == *file, "a failure file changes when it is written and read");
-  return true;
-}
-
 std::vector<std::string> picks_seeds() { return {"f*120 3 0*2", "", "1 2 3"}; }
-
-std::vector<std::string> failure_seeds() {
-  sim::failure_file plain;
-  plain.spec.scenario = "counting";
-  auto full = plain;
-  full.invariant = "INV-X1";
-  full.text = "why";
-  full.hash = 0x1234;
-  full.bug = "double_apply";
-  full.spec.order = sim::order_kind::replay;
-  full.spec.picks = {0, 0, 1};
-  full.spec.plan.steps.hangs = 3;
-  full.spec.plan.core = {.at = duration{7}, .members = {sim::chief, sim::worker{1}}};
-  full.spec.plan.faults.push_back({.at = duration{5},
-                                   .what = {.kind = sim::action_kind::partition,
-                                            .target = sim::worker{0},
-                                            .other = sim::server{1},
-                                            .length = duration{9}},
-                                   .mark = "worker.after_pull",
-                                   .nth = 2});
-  return {sim::to_json(plain), sim::to_json(full)};
-}
 
 // --- the launcher's pipe
 
@@ -197,7 +158,6 @@ void add_texts(std::vector<decoder>& to) {
   to.push_back({"cluster file", decode_cluster_file, cluster_file_seeds});
   to.push_back({"address", decode_address, address_seeds});
   to.push_back({"picks", decode_picks, picks_seeds});
-  to.push_back({"failure file", decode_failure, failure_seeds});
   to.push_back({"report", decode_report, report_seeds});
 }
 
