@@ -57,7 +57,7 @@ void doubles_an_effect(process& p) {
           {{"term", 1},
            {"closure", 1},
            {"op", 0},
-           {"attempt", version},
+           {"attempt", 1},
            {"variable", 7},
            {"shard", 0},
            {"bytes", 8},
