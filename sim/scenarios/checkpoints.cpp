@@ -53,6 +53,12 @@ public:
     }
   }
 
+  /// Once some closures are in their middle.
+  void save_later(std::uint64_t ms) {
+    all_.self().env().lanes.spend(std::chrono::milliseconds{ms});
+    save();
+  }
+
   /// False when there is no checkpoint that could be read.
   bool restore() {
     all_.run().phase(all_.self(), "restore");
@@ -150,7 +156,7 @@ void build_checkpoints(scenario_run& run) {
       };
       options.before_join = [&] {
         if (draws.below(4) == 0)
-          program.save();
+          program.save_later(draws.below(400));
       };
       program.all().work(options);
       program.all().check();
@@ -175,7 +181,7 @@ void save_between_batches(scenario_run& run, process& p, save_log& log,
   };
   options.before_join = [&] {
     if (draws.below(4) == 0)
-      program.save();
+      program.save_later(draws.below(400));
   };
   try {
     if (p.start() > 1)
