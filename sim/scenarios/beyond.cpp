@@ -22,6 +22,7 @@ struct losses final : observer {
 /// The program lets the first error out, which must be one of these, and there must be one when a
 /// server was lost before the last look at all values, or `always`.
 void build_until_error(scenario_run& run, std::vector<errc> allowed, bool always = false) {
+  run.cluster().settings().no_worker_ms_max = 15'000; // nobody starts a worker again for good
   auto lost = run.share<losses>();
   run.cluster().watch(*lost);
   make_cluster(run, [&run, allowed, always, lost](process& p) {
@@ -63,7 +64,6 @@ void build_coordinator_lost(scenario_run& run) {
 
 /// All workers go for good.
 void build_workers_lost(scenario_run& run) {
-  run.cluster().settings().no_worker_ms_max = 15'000;
   build_until_error(run, {errc::unavailable}, true);
   for (std::uint32_t i = 0; i < run.shape().workers; ++i)
     run.cluster().at(crash_time(run)).crash(worker{i});

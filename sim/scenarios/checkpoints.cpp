@@ -97,7 +97,8 @@ private:
     auto code = why.code();
     bool disk = code == errc::io_failed || code == errc::no_space || code == errc::corrupt
                 || code == errc::not_found;
-    bool way = code == errc::unavailable || code == errc::deadline || code == errc::connection_lost;
+    bool way = code == errc::unavailable || code == errc::deadline || code == errc::connection_lost
+               || code == errc::connect_failed;
     all_.run().expect(way || (disk && disk_hit), "named-error",
                       std::string{call} + " threw " + why.what());
   }
