@@ -197,9 +197,15 @@ result<bool> host_engine::settle() {
       return false;
     if (auto ok = check_operations(); !ok)
       return ok.error();
+    // Read once: a member that changes its word later must not lead anybody elsewhere.
     in_place_ = true;
-    for (std::uint32_t member = 0; member < area_.size(); ++member)
-      in_place_ = in_place_ && area_.holds(vector_of(member), task_.count * element_);
+    vectors_.clear();
+    for (std::uint32_t member = 0; member < area_.size(); ++member) {
+      const std::uint64_t vector = vector_of(member);
+      in_place_ =
+        in_place_ && vector % element_ == 0 && area_.holds(vector, task_.count * element_);
+      vectors_.push_back(vector);
+    }
     if (in_place_) {
       chunks_ = 1;
       merge_in_place();
@@ -348,7 +354,7 @@ void host_engine::merge_in_place() {
   sources_.clear();
   std::vector<std::byte*> outs;
   for (std::uint32_t member = 0; member < area_.size(); ++member) {
-    std::byte* const at = area_.arena_of(member) + vector_of(member) + begin * element_;
+    std::byte* const at = area_.arena_of(member) + vectors_[member] + begin * element_;
     sources_.push_back({at});
     outs.push_back(at);
   }

@@ -139,6 +139,7 @@ private:
   std::uint32_t blamed_ = no_member;
   bool checked_ = false;
   std::vector<kernels::merge_source> sources_{};
+  std::vector<std::uint64_t> vectors_{}; ///< where they stand in the arenas, by member
 };
 
 } // namespace troupe::detail

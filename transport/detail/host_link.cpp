@@ -156,6 +156,8 @@ void host_link::wake_peer() {
 // What the socket of a link with memory says: the answer to the offer, wake-ups, the end.
 void host_link::listen() {
   std::lock_guard lock{talk_};
+  if (stage_ != stage::shared) // another lane has heard the answer: what follows is the stream
+    return;
   std::array<std::byte, 64> some;
   for (int i = 0; i < wakes_read_max && !gone_; ++i) {
     // What follows the answer may belong to the stream.
