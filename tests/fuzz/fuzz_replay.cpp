@@ -1,41 +1,15 @@
 // Goal: what the fuzz targets found, and what they start from, holds with any compiler. Method:
 // every input of a target's corpus, and every seed, through the same function that libFuzzer calls;
-// no allocation may be larger than any input asks for by right.
+// no allocation may be larger than any input asks for by right (bounded_new.cpp).
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <set>
 
 #include <doctest/doctest.h>
 
 #include "fuzz.hpp"
-
-namespace {
-
-constexpr std::size_t allocation_bytes_max = std::size_t{16} << 20;
-
-void* allocated(std::size_t bytes, std::size_t alignment) {
-  if (bytes > allocation_bytes_max)
-    throw fuzz::broken{"an allocation of " + std::to_string(bytes) + " bytes"};
-  void* out = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (out == nullptr)
-    throw std::bad_alloc{};
-  return out;
-}
-
-} // namespace
-
-void* operator new(std::size_t bytes) { return allocated(bytes == 0 ? 1 : bytes, 16); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocated(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-void operator delete(void* at, std::align_val_t) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t, std::align_val_t) noexcept { std::free(at); }
 
 namespace {
 
