@@ -13,6 +13,7 @@ constexpr list_line invariants[] = {
   {"INV-C2", "a restore never gives what no save had written"},
   {"INV-D1", "the same run again traces the same events and gives the same hash"},
   {"INV-L1", "once a core is whole the program returns within its time"},
+  {"INV-L2", "once a core is whole its workers are members again within 20 s"},
   {"INV-M1", "one author acts in a term; terms and views only grow on every node"},
   {"INV-P1",
    "an acknowledged push is in the shard's state, whole, or was rolled back by an announced loss"},

@@ -1,6 +1,7 @@
 #include <troupe/sim/liveness.hpp>
 
 #include <algorithm>
+#include <array>
 
 #include <troupe/sim/draws.hpp>
 
@@ -49,6 +50,30 @@ void liveness_driver::heal() {
       heal_machine(n);
     else
       forsake(n);
+  for (auto& [n, since] : outside_)
+    since = world_.now();
+  check_members();
+}
+
+/// Members tell it themselves.
+void liveness_driver::note_membership(const observed& what) {
+  constexpr std::array<std::string_view, 5> out{"sim.start", "member.fenced", "member.link_lost",
+                                                "member.coordinator_lost", "member.ended"};
+  constexpr std::array<std::string_view, 3> down{"sim.crash", "sim.left", "sim.exit"};
+  if (what.id == "member.admitted" || std::ranges::find(down, what.id) != down.end())
+    outside_.erase(what.node);
+  else if (std::ranges::find(out, what.id) != out.end())
+    outside_.insert_or_assign(what.node, world_.now());
+}
+
+void liveness_driver::check_members() {
+  if (world_.program_over())
+    return;
+  for (const auto& [n, since] : outside_)
+    if (core_.contains(n) && world_.is_up(n) && world_.now() - since >= rejoin_bound)
+      return world_.fail("INV-L2", to_string(n) + " is up and whole and no member for "
+                                     + std::to_string(to_ms(world_.now() - since)) + " ms");
+  world_.call_at(world_.now() + std::chrono::seconds{5}, [this] { check_members(); });
 }
 
 void liveness_driver::heal_machine(const node_name& n) {
@@ -72,6 +97,7 @@ void liveness_driver::on_event(const observed& what) {
     return world_.fail(std::string{what.text("rule")}, std::string{what.text("text")});
   if (what.node.task.job != job_kind::worker)
     return;
+  note_membership(what);
   if (what.id == "sim.left" || (what.id == "sim.exit" && what.integer("code") != 0))
     start_again(what.node, what.start, 0);
 }

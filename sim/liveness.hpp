@@ -14,9 +14,13 @@ namespace troupe::sim {
 
 /// Makes a plan happen: the faults of the safety phase, then the liveness phase. Also stands for
 /// whoever starts processes again: a worker whose process left by itself comes back after a while.
-/// INV-L1: the program returns within its time.
+/// INV-L1: the program returns within its time. INV-L2: while it runs, every worker of the core is
+/// a member again within `rejoin_bound`.
 class liveness_driver final : public observer {
 public:
+  /// Several retries of a dial and a hello, each with its own time-out.
+  static constexpr duration rejoin_bound = std::chrono::seconds{20};
+
   /// `due`: when the program must have returned. `waiting`: who waits for what.
   liveness_driver(world& w, const run_spec& spec, duration due,
                   std::function<std::string()> waiting);
@@ -34,6 +38,8 @@ private:
   void forsake(const node_name& n);
   void start_again(const node_name& n, std::uint32_t start, int tries);
   bool may_start(const node_name& n) const;
+  void note_membership(const observed& what);
+  void check_members();
 
   world& world_;
   const run_spec& spec_;
@@ -46,6 +52,7 @@ private:
   std::set<node_name> core_{};
   std::vector<at_mark> at_marks_{};
   std::map<action_kind, std::uint64_t> done_{};
+  std::map<node_name, duration> outside_{}; ///< workers that are up and no members: since when
   bool healed_ = false;
 };
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the code in known ways, one at a time, and expects a red test each time.
 
-usage: run.py ROOT [NAME...]
+usage: run.py ROOT [--check] [NAME...]
 
 Works in a copy of the tree under ROOT/build-mutation/; the real tree is never touched. A mutation is a file
 mutations/NAME.mutation:
@@ -16,7 +16,7 @@ mutations/NAME.mutation:
     text that stands there instead
 
 The last line is `N of N mutations caught`; anything else makes the run fail: a mutation that no test notices, that
-does not compile, or whose text no longer stands in the file.
+does not compile, or whose text no longer stands in the file. With --check only the last is looked for (a ctest).
 """
 
 import os
@@ -125,13 +125,27 @@ def judge(shop, mutation):
         path.write_text(original, encoding="utf-8")
 
 
+def check(root, mutations):
+    """The suite's own test: every mutation still finds its text, once."""
+    lost = [f"{m.name}: its text stands {found} times in {m.file}, not once"
+            for m in mutations if (found := occurrences(root / m.file, m.find)) != 1]
+    print("\n".join(lost or [f"{len(mutations)} mutations match their files"]))
+    sys.exit(1 if lost else 0)
+
+
+def occurrences(path, text):
+    return path.read_text(encoding="utf-8").count(text) if path.exists() else 0
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
-    names = sys.argv[2:]
+    names = [n for n in sys.argv[2:] if n != "--check"]
     folder = pathlib.Path(__file__).resolve().parent / "mutations"
     mutations = [read_mutation(p) for p in sorted(folder.glob("*.mutation")) if not names or p.stem in names]
     if not mutations or len(mutations) < len(names):
         sys.exit(f"no such mutation among: {' '.join(p.stem for p in sorted(folder.glob('*.mutation')))}")
+    if "--check" in sys.argv[2:]:
+        check(root, mutations)
     shop = Workshop(root)
     for runner, test_filter in sorted({(m.runner, m.filter) for m in mutations}):
         words = shop.build(runner)
