@@ -60,6 +60,7 @@ void liveness_driver::note_membership(const observed& what) {
   constexpr std::array<std::string_view, 5> out{"sim.start", "member.fenced", "member.link_lost",
                                                 "member.coordinator_lost", "member.ended"};
   constexpr std::array<std::string_view, 3> down{"sim.crash", "sim.left", "sim.exit"};
+  is_cluster_ |= what.id == "member.admitted";
   if (what.id == "member.admitted" || std::ranges::find(down, what.id) != down.end())
     outside_.erase(what.node);
   else if (std::ranges::find(out, what.id) != out.end())
@@ -70,7 +71,7 @@ void liveness_driver::check_members() {
   if (world_.program_over())
     return;
   for (const auto& [n, since] : outside_)
-    if (core_.contains(n) && world_.is_up(n) && world_.now() - since >= rejoin_bound)
+    if (is_cluster_ && core_.contains(n) && world_.is_up(n) && world_.now() - since >= rejoin_bound)
       return world_.fail("INV-L2", to_string(n) + " is up and whole and no member for "
                                      + std::to_string(to_ms(world_.now() - since)) + " ms");
   world_.call_at(world_.now() + std::chrono::seconds{5}, [this] { check_members(); });

@@ -53,6 +53,7 @@ private:
   std::vector<at_mark> at_marks_{};
   std::map<action_kind, std::uint64_t> done_{};
   std::map<node_name, duration> outside_{}; ///< workers that are up and no members: since when
+  bool is_cluster_ = false; ///< somebody has joined; members of a bare group never do
   bool healed_ = false;
 };
 
