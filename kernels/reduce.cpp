@@ -74,18 +74,22 @@ template <class T>
 T max_element(std::span<const T> x) {
   constexpr T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                             : std::numeric_limits<T>::lowest();
-  T lanes[lane_count];
+  // The order is free here. Each lane waits for its own last comparison: with many it is memory that
+  // bounds the loop.
+  constexpr std::size_t max_lanes = 4 * lane_count;
+  T lanes[max_lanes];
   for (T& lane : lanes)
     lane = lowest;
   const T* p = x.data();
   std::size_t i = 0;
-  for (; i + lane_count <= x.size(); i += lane_count)
-    for (std::size_t j = 0; j < lane_count; ++j)
+  for (; i + max_lanes <= x.size(); i += max_lanes)
+    for (std::size_t j = 0; j < max_lanes; ++j)
       lanes[j] = detail::max_one(lanes[j], p[i + j]);
-  for (; i < x.size(); ++i)
-    lanes[0] = detail::max_one(lanes[0], p[i]);
-  for (std::size_t j = 1; j < lane_count; ++j)
-    lanes[0] = detail::max_one(lanes[0], lanes[j]);
+  for (std::size_t j = 0; i + j < x.size(); ++j)
+    lanes[j] = detail::max_one(lanes[j], p[i + j]);
+  for (std::size_t half = max_lanes / 2; half > 0; half /= 2)
+    for (std::size_t j = 0; j < half; ++j)
+      lanes[j] = detail::max_one(lanes[j], lanes[j + half]);
   return lanes[0];
 }
 
