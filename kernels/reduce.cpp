@@ -70,27 +70,36 @@ double mean(std::span<const T> x) {
   return static_cast<double>(sum<T>(x)) / static_cast<double>(x.size());
 }
 
+/// The order is free here; of many lanes none waits for its own last step, so that memory bounds
+/// the loop. NaNs are looked for apart, in two elements at a time.
 template <class T>
 T max_element(std::span<const T> x) {
   constexpr T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                             : std::numeric_limits<T>::lowest();
-  // The order is free here. Each lane waits for its own last comparison: with many it is memory that
-  // bounds the loop.
-  constexpr std::size_t max_lanes = 4 * lane_count;
-  T lanes[max_lanes];
-  for (T& lane : lanes)
-    lane = lowest;
+  T even[lane_count];
+  T odd[lane_count];
+  detail::mask_t<T> unordered[lane_count] = {};
+  for (std::size_t j = 0; j < lane_count; ++j)
+    even[j] = odd[j] = lowest;
   const T* p = x.data();
   std::size_t i = 0;
-  for (; i + max_lanes <= x.size(); i += max_lanes)
-    for (std::size_t j = 0; j < max_lanes; ++j)
-      lanes[j] = detail::max_one(lanes[j], p[i + j]);
-  for (std::size_t j = 0; i + j < x.size(); ++j)
-    lanes[j] = detail::max_one(lanes[j], p[i + j]);
-  for (std::size_t half = max_lanes / 2; half > 0; half /= 2)
-    for (std::size_t j = 0; j < half; ++j)
-      lanes[j] = detail::max_one(lanes[j], lanes[j + half]);
-  return lanes[0];
+  for (; i + 2 * lane_count <= x.size(); i += 2 * lane_count)
+    for (std::size_t j = 0; j < lane_count; ++j) {
+      const T a = p[i + j];
+      const T b = p[i + j + lane_count];
+      even[j] = a > even[j] ? a : even[j];
+      odd[j] = b > odd[j] ? b : odd[j];
+      unordered[j] |= detail::unordered(a, b);
+    }
+  T out = lowest;
+  for (; i < x.size(); ++i)
+    out = detail::max_one(out, p[i]);
+  for (std::size_t j = 0; j < lane_count; ++j) {
+    out = detail::max_one(out, detail::max_one(even[j], odd[j]));
+    if (unordered[j] != 0)
+      return std::numeric_limits<T>::quiet_NaN();
+  }
+  return out;
 }
 
 template <class T>

@@ -68,4 +68,17 @@ inline T max_one(T a, T b) {
     return (a > b || a != a) ? a : b;
 }
 
+/// An integer as wide as T: what a comparison of vectors gives.
+template <class T>
+using mask_t = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+/// -1 when one of the two is a NaN, else 0.
+template <class T>
+inline mask_t<T> unordered(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return 0;
+  else
+    return __builtin_isunordered(a, b) ? -1 : 0;
+}
+
 } // namespace troupe::kernels::detail
