@@ -45,7 +45,13 @@ public:
     for (auto& a : args)
       argv.push_back(a.data());
     argv.push_back(nullptr);
-    if (::posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ) != 0)
+    // A socket of ours that it kept open would never end for whoever is at its other end.
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    const int error = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0)
       throw std::runtime_error("cannot start a process");
   }
   child(child&& other) noexcept : pid_{std::exchange(other.pid_, 0)} {}
