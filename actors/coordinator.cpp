@@ -135,17 +135,10 @@ void coordinator_state::worker_joined(const member_joined& msg) {
   links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
   core_.worker_up(index, msg.who.inc, options_.lanes);
   admit(handle, msg.who.inc);
-  // Servers forget terms when they are lost; a worker that obeys a higher one would hear nothing.
-  if (msg.term >= term_ && !queue())
-    raise_term(msg.term);
   trace(env_, "coordinator.worker_joined",
         {{"worker", index}, {"incarnation", msg.who.inc.counter}});
   if (queue())
     queue()->set_live_workers(core_.live());
-  if (msg.term > term_) {
-    mark(env_, "coordinator.worker_of_later_term");
-    give_up_worker(index, "it obeys a later coordinator");
-  }
   check_started();
   dispatch();
 }

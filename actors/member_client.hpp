@@ -281,8 +281,7 @@ private:
               .functions_hash = table.hash(),
               .functions = table.lines(),
               .data_address = options_.data_address,
-              .control_address = control_address_,
-              .term = view_.term};
+              .control_address = control_address_};
     std::size_t bytes = 0;
     for (const auto& line : msg.functions)
       bytes += line.name.size() + line.signature.size() + 8;

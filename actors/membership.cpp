@@ -96,7 +96,7 @@ caf::result<hello_answer> membership_state::on_hello(hello& msg) {
                            [&](const auto& p) { return p.second.handle == sender; });
   if (!known) // a member only asks whether we live
     self_->monitor(sender);
-  waiting_[number] = {.promise = promise, .handle = sender, .term = msg.term};
+  waiting_[number] = {.promise = promise, .handle = sender};
   act(core_.on_hello(msg, number, env_.clock.now()));
   return promise;
 }
@@ -237,8 +237,7 @@ void membership_state::welcome(const membership_action::welcome& what) {
   p = {.task = what.task,
        .inc = what.inc,
        .handle = at->second.handle,
-       .announced = p.announced && p.inc == what.inc,
-       .term = at->second.term};
+       .announced = p.announced && p.inc == what.inc};
   at->second.promise.deliver(hello_answer{
     .why = {},
     .inc = what.inc,
@@ -282,8 +281,7 @@ void membership_state::announce(const member& who) {
     tell(self_, coordinator_,
          member_joined{.who = who,
                        .current = core_.current(),
-                       .handle = peers_.at(who.task).handle,
-                       .term = peers_.at(who.task).term});
+                       .handle = peers_.at(who.task).handle});
 }
 
 void membership_state::lost(const membership_action::lost& what) {

@@ -46,12 +46,10 @@ private:
     incarnation inc{};
     caf::strong_actor_ptr handle{};
     bool announced = false; ///< the coordinator was told
-    term_no term{};         ///< of its hello
   };
   struct waiting_hello {
     caf::typed_response_promise<hello_answer> promise{};
     caf::strong_actor_ptr handle{};
-    term_no term{};
   };
 
   caf::result<hello_answer> on_hello(hello& msg);

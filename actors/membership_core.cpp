@@ -13,9 +13,6 @@ namespace act = membership_action;
 /// admitted anew.
 constexpr std::size_t fenced_nonces_max = 64;
 
-/// Far beyond any number of starts.
-constexpr term_no term_max{0x80000000};
-
 constexpr duration ms(std::int64_t n) { return std::chrono::milliseconds{n}; }
 
 } // namespace
@@ -40,8 +37,6 @@ failure membership_core::check(const hello& msg) const {
                         who + "it does not prove that it has this cluster's token");
   if (msg.nonce == 0)
     return make_failure(errc::wrong_peer, who + "nonce 0");
-  if (msg.term >= term_max) // a coordinator goes above it
-    return make_failure(errc::wrong_peer, who + "term " + std::to_string(value_of(msg.term)));
   if (failure why = check_task(msg.task); why.code != errc::none)
     return why;
   return check_functions(msg);

@@ -80,9 +80,8 @@ struct hello {
   std::string control_address{}; ///< where its actor is published; empty within one process
   std::string token_mac{}; ///< HMAC-SHA256 of (cluster, task, nonce) under the shared token; empty
                            ///< without one
-  term_no term{};          ///< the highest that the sender has obeyed
   TROUPE_FIELDS(hello, version, cluster, task, nonce, functions_hash, functions, data_address,
-                control_address, token_mac, term)
+                control_address, token_mac)
 };
 
 /// What `token_mac` covers.
@@ -156,8 +155,7 @@ struct member_joined {
   member who{};
   view current{};
   caf::strong_actor_ptr handle{};
-  term_no term{}; ///< the highest that it had obeyed when it asked
-  TROUPE_FIELDS(member_joined, who, current, handle, term)
+  TROUPE_FIELDS(member_joined, who, current, handle)
 };
 
 struct member_lost {

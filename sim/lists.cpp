@@ -76,7 +76,6 @@ constexpr list_line marks[] = {
   {"coordinator.worker_died_during_cut",
    "a worker was lost while a cut waited for closures to end"},
   {"coordinator.worker_died_with_closures", "a worker was lost with closures in flight"},
-  {"coordinator.worker_of_later_term", "a worker obeys a later term than the coordinator's"},
   {"coordinator.worker_replaced",
    "a worker joined before the loss of its last incarnation was told"},
   {"member.fenced", "a member heard that it is fenced"},

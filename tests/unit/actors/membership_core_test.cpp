@@ -72,17 +72,6 @@ TEST_CASE(
   CHECK(j.core.current().members.empty());
 }
 
-TEST_CASE("membership: a term that none can follow is refused, with its number") {
-  judge j;
-  hello x = judge::hello_of(worker(0), 9);
-  x.term = term_no{0xffffffff};
-  auto why = refusal(j.core.on_hello(x, hello_no{1}, j.now));
-  CHECK(why.code == errc::wrong_peer);
-  CHECK(why.text.find("term 4294967295") != std::string::npos);
-  x.term = term_no{7};
-  CHECK(first_of<act::welcome>(j.core.on_hello(x, hello_no{2}, j.now)));
-}
-
 TEST_CASE(
   "membership: another function table is a wrong peer, naming the first function that differs") {
   judge j;
