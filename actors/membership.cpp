@@ -278,10 +278,9 @@ void membership_state::announce_if_new(const task_id& task) {
 
 void membership_state::announce(const member& who) {
   if (coordinator_)
-    tell(self_, coordinator_,
-         member_joined{.who = who,
-                       .current = core_.current(),
-                       .handle = peers_.at(who.task).handle});
+    tell(
+      self_, coordinator_,
+      member_joined{.who = who, .current = core_.current(), .handle = peers_.at(who.task).handle});
 }
 
 void membership_state::lost(const membership_action::lost& what) {
