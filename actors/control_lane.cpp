@@ -283,10 +283,12 @@ result<void> control_lane::on_hello(session& s) {
       return why("another token");
     if (hello->task.job != job_kind::worker || hello->inc.counter == 0)
       return why("only members that are workers have links");
-    bool there = std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& x) {
-      return !x->ended && x->up && x->owner == owner;
-    });
-    return there ? std::optional{why("it has a link")} : std::nullopt;
+    for (const auto& x : sessions_) {
+      if (x->ended || !x->up || x->owner.task != owner.task || x->owner.inc < owner.inc)
+        continue;
+      return x->owner == owner ? why("it has a link") : why("a later life of it has a link");
+    }
+    return std::nullopt;
   }();
   if (stranger) {
     trace(env_, "link.refused", {{"peer", s.link->wire().peer()}, {"why", stranger->text}});

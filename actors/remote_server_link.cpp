@@ -190,8 +190,12 @@ result<void> remote_server_link::take_answer() {
   if (!meta)
     return meta.error();
   bool whole = meta->blocks.size() == what.items;
-  for (std::size_t i = 0; whole && i < what.items; ++i)
+  std::uint64_t bytes = 0; // an answer may claim what it does not bring
+  for (std::size_t i = 0; whole && i < what.items; ++i) {
     whole = meta->blocks[i].bytes == what.into[i].size_bytes();
+    bytes += meta->blocks[i].bytes;
+  }
+  whole &= bytes == in.header().bulk_bytes;
   if (meta->why.code == errc::none && !whole)
     return broken("other blocks than asked for");
   take_blocks(what, std::move(*meta));

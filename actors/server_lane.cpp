@@ -146,6 +146,8 @@ bool server_lane::serve(session& s) {
           for (const auto& piece : s.pieces)
             (void)options_.store->mutate(piece, s.from);
       }
+      if (event.error().code != errc::connection_lost && options_.store)
+        options_.store->note_refused();
       trace(env_, "server.channel_ended", {{"peer", s.wire->peer()}, {"why", event.error().text}});
       s.ended = true;
       return false;
@@ -207,6 +209,8 @@ void server_lane::close_all() {
 
 void server_lane::finish_refused(session& s, failure why) {
   trace(env_, "server.channel_refused", {{"peer", s.wire->peer()}, {"why", why.text}});
+  if (options_.store)
+    options_.store->note_refused();
   s.ending = true;
   s.until = after(env_.clock.now(), ending_max);
   answer(s, data_kind::refused, encode_meta(outcome_meta{std::move(why)}));
@@ -229,7 +233,8 @@ result<void> server_lane::on_hello(session& s) {
   s.from.task = hello->task;
   s.from.inc = hello->inc;
   s.term = hello->term;
-  s.as = self();
+  // As whom it was just found to be meant: a new life of ours ends the session.
+  s.as = hello->receiver.counter != 0 ? hello->receiver : self();
   answer(s, data_kind::welcome, encode_meta(welcome_meta{s.as}));
   return {};
 }

@@ -19,9 +19,10 @@ struct store_stats {
   std::uint64_t pushes_applied = 0;     ///< operations, counted on each shard
   std::uint64_t duplicates_dropped = 0; ///< operations that came again
   std::uint64_t settled_dropped = 0;    ///< operations of closures that had ended
-  std::uint64_t refused = 0;            ///< operations of fenced senders or older terms
-  std::uint64_t reads = 0;              ///< dense reads and gathers, counted on each shard
-  std::uint64_t bytes = 0;              ///< values and slots
+  std::uint64_t refused = 0; ///< operations of fenced senders or older terms, and channels that
+                             ///< strangers opened or whose frames broke the grammar
+  std::uint64_t reads = 0;   ///< dense reads and gathers, counted on each shard
+  std::uint64_t bytes = 0;   ///< values and slots
   std::uint64_t shards = 0;
   TROUPE_FIELDS(store_stats, pushes_applied, duplicates_dropped, settled_dropped, refused, reads,
                 bytes, shards)
@@ -95,6 +96,8 @@ public:
   /// `holder` (the asker's nonce) and `superseded` for another; so is any term below the highest
   /// granted, which the text names.
   result<void> grant_term(term_no term, std::uint64_t holder = 0);
+  /// The lane closed a channel for what came through it: counted, nothing else.
+  void note_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
   /// The highest term granted; operations of lower ones are refused.
   term_no term() const { return static_cast<term_no>(term_.load(std::memory_order_acquire)); }
   /// `ledger::settle` on every shard; `superseded` for a lower term. On return nothing of the

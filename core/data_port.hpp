@@ -93,6 +93,8 @@ public:
   virtual result<std::unique_ptr<channel>> connect(const std::string& address,
                                                    time_point deadline) = 0;
   virtual std::unique_ptr<channel_poller> make_poller() = 0;
+  /// Whether whoever is on the same host may also share memory, and in the same process pointers.
+  virtual bool shares_memory() const { return false; }
 };
 
 } // namespace troupe

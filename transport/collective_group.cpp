@@ -99,6 +99,8 @@ public:
   result<void> reduce_scatter(const tensor& in, tensor& out, const reduction& how,
                               const collective_options& options) override {
     constexpr auto kind = collective_kind::reduce_scatter;
+    if (size() == 0)
+      return core_.why_ended();
     const std::size_t own = detail::segment_begin(count_of(in), size(), rank() + 1)
                             - detail::segment_begin(count_of(in), size(), rank());
     if (out.type() != in.type())
@@ -188,6 +190,8 @@ private:
 
   result<void> collect(collective_kind kind, const tensor& mine, tensor& all, std::uint32_t root,
                        std::span<const std::size_t> counts, const collective_options& options) {
+    if (size() == 0)
+      return core_.why_ended();
     if (!counts.empty() && counts.size() != size())
       return refuse(
         kind, std::to_string(counts.size()) + " counts for " + std::to_string(size()) + " members");

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +20,9 @@ namespace troupe {
 struct group_options {
   std::string name = "group";         ///< members of a group of another name are strangers
   std::string listen = "127.0.0.1:0"; ///< where the others call
-  /// What may be shared with whom; `this_locality()` in production, nothing in a simulation.
-  group_locality locality{};
+  /// What may be shared with whom. None: what the environment's transport says, that is
+  /// `this_locality()` in production unless shared memory is off, and nothing in a simulation.
+  std::optional<group_locality> locality{};
   collective_table table{};
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
   /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
@@ -77,7 +79,7 @@ public:
   virtual result<void> grow(group_epoch epoch, std::vector<collective_member> joined,
                             duration deadline) = 0;
   /// Ends the epoch on all members: operations in flight and to come fail with `revoked`, and the
-  /// text names `missing` (ids) and `reason`.
+  /// text names `missing` (ids) and `reason`. A `form` under way goes on to its own deadline.
   virtual void revoke(std::string reason, std::span<const std::uint64_t> missing = {}) = 0;
 
   virtual std::uint32_t rank() const = 0;

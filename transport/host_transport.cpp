@@ -129,6 +129,8 @@ public:
     return detail::make_asio_poller(clock_, options_.tcp.spin);
   }
 
+  bool shares_memory() const override { return options_.shared_memory; }
+
 private:
   // Through the door of a listener of this host; null: there is none, or nothing can be shared.
   std::shared_ptr<detail::host_link> enter(const std::string& address) {

@@ -102,9 +102,14 @@ std::vector<std::string> address_seeds() { return {"127.0.0.1:80", "[::1]:65535"
 
 /// So many picks as a "*" may stand for are no finding: the bound is the reader's own.
 bool asks_for_many(std::string_view text) {
+  constexpr std::uint64_t many = 1'000'000;
+  std::uint64_t all = 0;
   for (auto at = text.find('*'); at != text.npos; at = text.find('*', at + 1)) {
-    const auto digits = text.substr(at + 1).find_first_not_of("0123456789");
-    if (std::min(digits, text.size() - at - 1) > 5)
+    std::uint64_t times = 0;
+    const auto* const first = text.data() + at + 1;
+    if (std::from_chars(first, text.data() + text.size(), times).ec
+          == std::errc::result_out_of_range
+        || times > many || (all += times) > many)
       return true;
   }
   return false;

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,11 +25,13 @@
 #include <troupe/core/production_ports.hpp>
 #include <troupe/transport/asio_transport.hpp>
 #include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/host_transport.hpp>
 
 // Goal: whichever members of a group die or stop in the middle of whatever they do, the others
-// learn of it in time, none takes a partial sum, the next epoch works, and a process that wakes
-// again changes nothing. Method: processes over TCP and over shared memory, stopped at random
-// instants.
+// learn of it in time, none takes a partial sum, the next epoch works, a process that wakes again
+// changes nothing, and nothing of the epoch before is left: no memory that was shared with the
+// dead, no descriptor. Method: processes over TCP, over channels in shared memory and over an area
+// of shared memory, stopped at random instants.
 namespace {
 
 using namespace troupe;
@@ -44,6 +48,26 @@ std::int64_t now_ns() {
 }
 
 enum class state : int { starting, running, failed, left_out, done, bad };
+
+enum class carrier : int { tcp, rings, area };
+
+/// What this process shares with others, and all that it has open.
+struct holdings {
+  std::size_t mappings = 0;
+  std::size_t descriptors = 0;
+  static holdings now() {
+    holdings out;
+    std::ifstream maps{"/proc/self/maps"};
+    for (std::string line; std::getline(maps, line);)
+      out.mappings += line.find("memfd:troupe") != std::string::npos ? 1 : 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
+      ++out.descriptors;
+    return out;
+  }
+  std::string text() const {
+    return std::to_string(mappings) + " mappings, " + std::to_string(descriptors) + " descriptors";
+  }
+};
 
 /// Memory of the test and its members.
 struct page {
@@ -77,24 +101,27 @@ bool look_until(F holds, duration limit) {
 
 class member_process {
 public:
-  member_process(page& shared, std::uint32_t index, bool shares_memory)
+  member_process(page& shared, std::uint32_t index, carrier by)
     : page_{shared},
       me_{shared.of[index]},
       index_{index},
       ports_{make_production_ports()},
-      transport_{make_asio_transport(ports_->clock())},
+      transport_{by == carrier::tcp ? make_asio_transport(ports_->clock())
+                                    : make_host_transport(ports_->clock())},
       env_{ports_->clock(), ports_->random(), ports_->storage(),
            ports_->lanes(), ports_->waits(),  *transport_} {
     options_.listen = "127.0.0.1:0";
     options_.spin = 50us;
-    if (shares_memory)
-      options_.locality = this_locality();
+    if (by == carrier::rings) // else it finds out by itself
+      options_.locality = group_locality{};
+    expected_ = by == carrier::area ? group_class::host : group_class::network;
   }
 
   int run() {
     auto group = collective_group::make(env_, index_ + 1, options_).value_or_throw();
     std::snprintf(me_.address, sizeof me_.address, "%s", group->address().c_str());
     me_.listens = true;
+    holdings had;
     for (std::uint32_t epoch = 1;; ++epoch) {
       if (!look_until([&] { return page_.epoch >= epoch; }, 30s))
         return end(state::bad, "no view");
@@ -102,14 +129,17 @@ public:
         return end(state::left_out, "");
       if (auto formed = group->form(group_epoch{epoch}, view(), 10s); !formed)
         return end(state::bad, "form: " + to_string(formed.error()));
-      const auto expected = options_.locality.host != 0 ? group_class::host : group_class::network;
-      if (group->size() > 1 && group->carried_by() != expected)
+      if (group->size() > 1 && group->carried_by() != expected_)
         return end(state::bad, "carried by " + std::string{to_string(group->carried_by())});
       me_.ops = 0;
       me_.now = state::running;
       auto ended = work(*group, epoch == 1 ? ~0u : ops_after);
+      const auto has = holdings::now();
+      if (ended && (has.mappings > had.mappings || has.descriptors > had.descriptors))
+        return end(state::bad, has.text() + ", of the epoch before " + had.text());
       if (ended)
         return end(state::done, "");
+      had = has;
       if (ended.error().code == errc::corrupt || epoch > 1)
         return end(state::bad, to_string(ended.error()));
       me_.code = static_cast<int>(ended.error().code);
@@ -166,6 +196,7 @@ private:
   std::unique_ptr<data_transport> transport_;
   environment env_;
   group_options options_{};
+  group_class expected_ = group_class::network;
 };
 
 // --- the test
@@ -182,7 +213,7 @@ std::set<std::string> shared_segments() {
 
 class group_of_processes {
 public:
-  explicit group_of_processes(bool shares_memory) {
+  explicit group_of_processes(carrier by) {
     void* at =
       ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(at != MAP_FAILED);
@@ -191,7 +222,7 @@ public:
       const pid_t pid = ::fork();
       if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ::_exit(member_process{*shared, i, shares_memory}.run());
+        ::_exit(member_process{*shared, i, by}.run());
       }
       pids[i] = pid;
     }
@@ -243,8 +274,8 @@ void spin_for(std::int64_t ns) {
 }
 
 // One group; `victims` get `signal` at a random instant.
-void strike(bool shares_memory, std::uint32_t victims, int signal, std::uint64_t& random) {
-  group_of_processes group{shares_memory};
+void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random) {
+  group_of_processes group{by};
   REQUIRE(group.all_but(
     0, [](const page::member& m) { return m.listens.load(); }, 20s));
   group.shared->epoch = 1;
@@ -290,16 +321,16 @@ void strike(bool shares_memory, std::uint32_t victims, int signal, std::uint64_t
                   group.report());
 }
 
-void strike_often(bool shares_memory, int signal, int times) {
+void strike_often(carrier by, int signal, int times) {
   const auto before = shared_segments();
-  std::uint64_t random = static_cast<std::uint64_t>(signal) * 1000 + shares_memory;
+  std::uint64_t random = static_cast<std::uint64_t>(signal) * 1000 + static_cast<std::uint64_t>(by);
   for (int i = 0; i < times; ++i) {
     CAPTURE(i);
     const auto first = static_cast<std::uint32_t>(next_random(random) % members);
     std::uint32_t victims = 1u << first;
     if (i % 5 == 4) // two at once
       victims |= 1u << (first + 1 + next_random(random) % (members - 1)) % members;
-    strike(shares_memory, victims, signal, random);
+    strike(by, victims, signal, random);
   }
   CHECK(shared_segments() == before);
 }
@@ -307,17 +338,25 @@ void strike_often(bool shares_memory, int signal, int times) {
 } // namespace
 
 TEST_CASE("collectives over TCP: members killed at 60 random instants") {
-  strike_often(false, SIGKILL, 60);
+  strike_often(carrier::tcp, SIGKILL, 60);
 }
 
 TEST_CASE("collectives over TCP: members stopped at 40 random instants, and woken") {
-  strike_often(false, SIGSTOP, 40);
+  strike_often(carrier::tcp, SIGSTOP, 40);
+}
+
+TEST_CASE("collectives over channels in memory: members killed at 60 random instants") {
+  strike_often(carrier::rings, SIGKILL, 60);
+}
+
+TEST_CASE("collectives over channels in memory: members stopped at 40 random instants, and woken") {
+  strike_often(carrier::rings, SIGSTOP, 40);
 }
 
 TEST_CASE("collectives over shared memory: members killed at 60 random instants") {
-  strike_often(true, SIGKILL, 60);
+  strike_often(carrier::area, SIGKILL, 60);
 }
 
 TEST_CASE("collectives over shared memory: members stopped at 40 random instants, and woken") {
-  strike_often(true, SIGSTOP, 40);
+  strike_often(carrier::area, SIGSTOP, 40);
 }

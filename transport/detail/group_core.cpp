@@ -67,7 +67,8 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   spec_.epoch = epoch;
   spec_.rank = static_cast<std::uint32_t>(own - members.begin());
   spec_.members = std::move(members);
-  spec_.locality = options_.locality;
+  spec_.locality =
+    options_.locality.value_or(env_.transport.shares_memory() ? this_locality() : group_locality{});
   class_ = group_class::network;
   operation_ = 0;
   plans_.clear();

@@ -39,6 +39,8 @@ public:
   const std::vector<collective_member>& members() const { return spec_.members; }
   const collective_counters& counters() const { return counters_; }
   const group_options& options() const { return options_; }
+  /// What operations of an epoch that ended, or never began, fail with.
+  failure why_ended() const;
   std::vector<std::uint64_t> missing() const;
   time_point now() const { return env_.clock.now(); }
 
@@ -68,7 +70,6 @@ private:
   std::string names(const std::vector<std::uint32_t>& ranks) const;
   std::string whole_name(const collective_task& task) const;
   std::string epoch_name() const;
-  failure why_ended() const;
   void close_epoch();
 
   environment& env_;

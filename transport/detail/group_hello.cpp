@@ -82,6 +82,8 @@ std::optional<group_notice> decode_notice(std::string_view meta) {
   if (code > 0xff || missing > meta.size() / sizeof(std::uint32_t))
     return std::nullopt;
   out.code = static_cast<errc>(code);
+  if (out.code == errc::none || to_string(out.code) == to_string(static_cast<errc>(0xff)))
+    return std::nullopt; // no reason, or none that there is
   for (std::uint32_t i = 0; i < missing; ++i)
     out.missing.push_back(take<std::uint32_t>(meta));
   out.text = std::string{meta};

@@ -53,8 +53,10 @@ std::optional<group_notice> group_links::listen() {
 void group_links::heed(peer_channels& peer, std::optional<group_notice>& notice) {
   switch (static_cast<group_frame>(peer.reader.header().kind)) {
     case group_frame::abort:
-      if (!notice)
-        notice = decode_notice(peer.reader.meta());
+      if (auto said = decode_notice(peer.reader.meta()); !said)
+        peer.gone = true; // it ends the epoch, for no reason that there is
+      else if (!notice)
+        notice = std::move(said);
       break;
     case group_frame::ping:
       // One that asks and does not read has its answers waiting.
@@ -135,6 +137,10 @@ bool group_door::pump(group_epoch epoch, time_point now, collective_counters& co
         return true;
       }
       news = true;
+    } else if (who.said->epoch > epoch) { // it waits for its turn, says nothing more, may give up
+      auto event = who.reader.pump(*who.link);
+      if (!event || *event != frame_event::idle)
+        return true;
     }
     if (who.said->epoch >= epoch)
       return false;

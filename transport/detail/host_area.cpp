@@ -58,7 +58,9 @@ slot_layout host_area::layout_for(const collective_task& task) const {
   const std::size_t room = large_bytes / (std::size_t{2} * size_);
   const std::size_t share =
     std::max<std::size_t>(64, std::min(row.share_bytes, room / 2) / 64 * 64);
-  return {share, static_cast<std::uint32_t>(std::min<std::size_t>(row.slots, room / share)), false};
+  // No further ahead than a seat remembers what was announced.
+  const std::size_t slots = std::clamp<std::size_t>(row.slots, 1, host_seat::remembered);
+  return {share, static_cast<std::uint32_t>(std::min(slots, room / share)), false};
 }
 
 std::byte* host_area::in(std::uint32_t member, const slot_layout& layout,

@@ -124,13 +124,14 @@ received_offer receive_offer(int socket) {
   received_offer out;
   std::array<std::byte, memory_offer::wire_bytes> wire{};
   iovec part{wire.data(), wire.size()};
-  // Room for one descriptor; the system closes any more.
+  // Room for one descriptor to the byte, without what CMSG_SPACE adds to align the next: the system
+  // closes any more.
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> beside{};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = beside.data();
-  message.msg_controllen = beside.size();
+  message.msg_controllen = CMSG_LEN(sizeof(int));
   const ssize_t n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (n <= 0) {
     out.how = n < 0 && would_block() ? state::nothing_yet : state::gone;

@@ -112,7 +112,8 @@ host_link::host_link(owned_fd socket, bool takes_memory, std::string peer)
 void host_link::share(link_memory memory, bool dialer) {
   memory_ = std::move(memory);
   memory_.close_door();
-  in_place_bytes_max_ = memory_.ring_of(dialer).bytes;
+  // Who waits for all of it leaves a quarter of the ring free, which is what wakes a writer.
+  in_place_bytes_max_ = memory_.ring_of(dialer).bytes / 4 * 3;
   out_ = ring_writer{memory_.ring_of(dialer)};
   in_ = ring_reader{memory_.ring_of(!dialer)};
   stage_ = stage::shared;

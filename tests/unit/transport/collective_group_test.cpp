@@ -372,6 +372,41 @@ TEST_CASE("collectives: tensors of an arena are summed in place, mixed ones thro
   CHECK(kept.as<std::int64_t>()[9] == 5);
 }
 
+TEST_CASE("collectives: before the first epoch every call is in the wrong state") {
+  test_group group{carrier::memory};
+  group.add(1);
+  collective_group& g = group[0];
+  tensor x = given(dtype::f32, 8, 0);
+  tensor all = zeros(dtype::f32, 8);
+  const std::size_t counts[] = {8};
+  for (const auto& r :
+       {g.all_reduce(x, reduce_op::sum), g.reduce_scatter(x, all, reduce_op::sum),
+        g.reduce(x, 0, reduce_op::sum), g.all_gather(x, all), g.all_gather(x, all, counts),
+        g.gather(x, all, 0), g.broadcast(x, 0), g.barrier()}) {
+    REQUIRE(!r);
+    CHECK(r.error().code == errc::wrong_state);
+  }
+}
+
+TEST_CASE("collectives: processes of one host find their memory without being told") {
+  auto ports = make_production_ports();
+  for (const bool shares : {true, false}) {
+    auto transport = make_host_transport(ports->clock(), {.shared_memory = shares});
+    environment env{ports->clock(), ports->random(), ports->storage(),
+                    ports->lanes(), ports->waits(),  *transport};
+    std::vector<std::unique_ptr<collective_group>> groups;
+    std::vector<collective_member> list;
+    for (std::uint64_t id : {1, 2}) {
+      groups.push_back(collective_group::make(env, id, {}).value_or_throw());
+      list.push_back({id, groups.back()->address()});
+    }
+    std::thread other{[&] { CHECK(groups[1]->form(group_epoch{1}, list, 20s)); }};
+    CHECK(groups[0]->form(group_epoch{1}, list, 20s));
+    other.join();
+    CHECK(groups[0]->carried_by() == (shares ? group_class::process : group_class::network));
+  }
+}
+
 TEST_CASE("collectives: a call that can't be right is refused and ends nothing") {
   test_group group{carrier::memory, 2};
   for (const auto& ok : group.collect([&](std::uint32_t rank, collective_group&g) {

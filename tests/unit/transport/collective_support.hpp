@@ -15,6 +15,7 @@
 #include <troupe/kernels/casts.hpp>
 #include <troupe/transport/asio_transport.hpp>
 #include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/host_transport.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 /// Groups of threads for the tests of collective operations.
@@ -24,12 +25,13 @@ using namespace troupe;
 using namespace std::chrono_literals;
 
 /// What carries a group's data.
-enum class carrier { memory, tcp, host, process };
+enum class carrier { memory, tcp, rings, host, process };
 
 inline const char* name_of(carrier by) {
   switch (by) {
     case carrier::memory: return "memory";
     case carrier::tcp: return "tcp";
+    case carrier::rings: return "rings";
     case carrier::host: return "host";
     case carrier::process: return "process";
   }
@@ -50,8 +52,9 @@ public:
   explicit test_group(carrier by, memory_transport_options memory = {})
     : by_{by},
       ports_{make_production_ports()},
-      transport_{by == carrier::tcp ? make_asio_transport(ports_->clock())
-                                    : make_memory_transport(ports_->waits(), memory)},
+      transport_{by == carrier::tcp     ? make_asio_transport(ports_->clock())
+                 : by == carrier::rings ? make_host_transport(ports_->clock())
+                                        : make_memory_transport(ports_->waits(), memory)},
       env_{ports_->clock(), ports_->random(), ports_->storage(),
            ports_->lanes(), ports_->waits(),  *transport_} {}
 
@@ -66,13 +69,16 @@ public:
     for (std::uint32_t i = 0; i < n; ++i) {
       const auto at = static_cast<std::uint64_t>(groups_.size());
       group_options options;
-      options.listen = by_ == carrier::tcp ? "127.0.0.1:0" : "mem:0";
+      const bool has_ports = by_ == carrier::tcp || by_ == carrier::rings;
+      options.listen = has_ports ? "127.0.0.1:0" : "mem:0";
       options.spin = 50us;
       options.arena_bytes = arena_bytes;
       if (by_ == carrier::process)
-        options.locality = {7, 7};
+        options.locality = group_locality{7, 7};
       else if (by_ == carrier::host)
-        options.locality = {7, 100 + at};
+        options.locality = group_locality{7, 100 + at};
+      else if (by_ == carrier::rings) // the channels alone
+        options.locality = group_locality{};
       groups_.push_back(collective_group::make(env_, 100 + at, options).value_or_throw());
     }
   }
@@ -153,7 +159,7 @@ inline tensor zeros(dtype type, std::size_t count) {
 
 inline constexpr dtype all_types[] = {dtype::u8,  dtype::i8,   dtype::i32, dtype::i64,
                                       dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
-inline constexpr carrier all_carriers[] = {carrier::memory, carrier::tcp, carrier::host,
-                                           carrier::process};
+inline constexpr carrier all_carriers[] = {carrier::memory, carrier::tcp, carrier::rings,
+                                           carrier::host, carrier::process};
 
 } // namespace collective_test

@@ -330,4 +330,6 @@ TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   std::string many = encode(notice);
   many[4] = '\x7f';
   CHECK(!decode_notice(many));
+  for (const auto none : {errc::none, static_cast<errc>(250)}) // a reason that is none
+    CHECK(!decode_notice(encode(group_notice{none, {}, "because"})));
 }

@@ -97,6 +97,56 @@ TEST_CASE("shared memory: a checksum that is there must hold, also for bytes tha
   }
 }
 
+TEST_CASE("shared memory: a view as large as can be never waits for a writer that sleeps") {
+  // the ring is full before the reader looks, as of a server that is busy with somebody else
+  for (const std::size_t before : {std::size_t{0}, std::size_t{600'000}}) {
+    channel_pair<over_host_memory> ends;
+    const std::size_t ring_bytes = ends.dialed->place_bytes_max() / 3 * 4;
+    for (const std::size_t bytes : {ring_bytes / 4 * 3, ring_bytes / 4 * 3 + 1, ring_bytes}) {
+      CAPTURE(before);
+      CAPTURE(bytes);
+      frame_writer writer{{}, ends.dialed->can_damage()};
+      frame_reader reader;
+      std::size_t frames = before == 0 ? 1 : 2;
+      if (before > 0)
+        writer.push(make_frame(1, 1, "before", {pattern(before, 1)})).value_or_throw();
+      writer.push(make_frame(1, 2, "meta", {pattern(bytes, 2)})).value_or_throw();
+      std::string into;
+      const auto read = [&] {
+        for (;;) {
+          const auto event = reader.pump(*ends.accepted).value_or_throw();
+          if (event == frame_event::idle)
+            return;
+          if (event == frame_event::complete) {
+            --frames;
+          } else if (reader.may_view(*ends.accepted)) {
+            reader.view();
+          } else {
+            into.resize(static_cast<std::size_t>(reader.header().bulk_bytes));
+            reader.provide({std::as_writable_bytes(std::span{into})}).value_or_throw();
+          }
+        }
+      };
+      auto writes = ends.transport->make_poller();
+      auto reads = ends.transport->make_poller();
+      bool is_out = writer.pump(*ends.dialed).value_or_throw();
+      writes->watch(*ends.dialed, !is_out);
+      writes->wait(ends.clock.now() + 1ms); // it sleeps
+      read();
+      reads->watch(*ends.accepted, false);
+      for (int i = 0; i < 1000 && frames > 0; ++i) { // each goes on only when it is woken
+        if (reads->wait(ends.clock.now() + 1ms))
+          read();
+        if (!is_out && writes->wait(ends.clock.now() + 1ms)) {
+          is_out = writer.pump(*ends.dialed).value_or_throw();
+          writes->watch(*ends.dialed, !is_out);
+        }
+      }
+      REQUIRE(frames == 0);
+    }
+  }
+}
+
 TEST_CASE("shared memory: a peer that ends in the middle of what is viewed is a lost one") {
   channel_pair<over_host_memory> ends;
   const std::string wire = wire_of({make_frame(1, 1, "meta", {pattern(1000, 1)})});

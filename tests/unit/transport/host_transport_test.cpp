@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <troupe/core/tracers.hpp>
@@ -234,6 +235,35 @@ TEST_CASE("shared memory: whatever else comes in place of an offer is declined")
     CHECK(peer.hear(10) == "nx");
     CHECK(send_to(*accepted, "y"));
   }
+}
+
+TEST_CASE("shared memory: descriptors beyond the one of an offer are not kept") {
+  const auto before = names_in("/proc/self/fd").size();
+  for (const std::size_t count : {2u, 3u, 200u}) {
+    CAPTURE(count);
+    by_hand peer;
+    const owned_fd memory = some_memory(4096 + 2 * 4096, true);
+    const std::vector<int> rights(count, memory.get());
+    std::vector<std::byte> beside(CMSG_SPACE(count * sizeof(int)));
+    std::string text(detail::memory_offer::wire_bytes, 'x');
+    iovec part{text.data(), text.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = beside.data();
+    message.msg_controllen = beside.size();
+    cmsghdr* const at = CMSG_FIRSTHDR(&message);
+    at->cmsg_level = SOL_SOCKET;
+    at->cmsg_type = SCM_RIGHTS;
+    at->cmsg_len = CMSG_LEN(count * sizeof(int));
+    std::memcpy(CMSG_DATA(at), rights.data(), count * sizeof(int));
+    REQUIRE(::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL)
+            == static_cast<ssize_t>(text.size()));
+    auto accepted = peer.accept();
+    CHECK(*send_to(*accepted, "x") == 1);
+    CHECK(peer.hear(10) == "nx");
+  }
+  CHECK(names_in("/proc/self/fd").size() == before);
 }
 
 TEST_CASE("shared memory: what was written before an offer is declined arrives first, in order") {
