@@ -98,6 +98,7 @@ constexpr list_line marks[] = {
   {"sim.step_killed", "a scenario's step ended its worker's process"},
   {"sim.step_slow", "a scenario's step was slow"},
   {"sim.step_threw", "a scenario's step threw"},
+  {"worker.device_failed", "a worker left because its device had failed"},
   {"worker.end_of_dead_life_dropped",
    "a step ended after its worker was fenced or had given it up"},
   {"worker.hung_step_given_up", "a worker gave a hung step up"},
