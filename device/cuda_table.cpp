@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -20,6 +21,12 @@ result<std::shared_ptr<device_table>> make_cuda_table(const environment&) {
 }
 
 bool built_with_cuda() { return false; }
+
+device_answer cuda_answer(int code) {
+  if (code == 0)
+    return {};
+  return {.status = device_status::unavailable, .native = code, .text = "built without CUDA"};
+}
 
 #else
 
@@ -70,12 +77,11 @@ device_answer answer_of(cudaError_t code) {
 cudaStream_t of(native_stream s) { return static_cast<cudaStream_t>(s.handle); }
 cudaEvent_t of(native_event e) { return static_cast<cudaEvent_t>(e.handle); }
 
-/// An event and its device: waits look at it from threads that may be bound elsewhere, which CUDA
-/// allows for queries.
+/// Waits and queries come from threads that may be bound to another device, which CUDA allows.
 class cuda_table final : public device_table {
 public:
   cuda_table(const environment& env, std::uint32_t count)
-    : env_{env}, count_{count}, changed_{env.waits.make_point()} {}
+    : env_{env}, count_{count}, changed_{env.waits.make_point()}, probes_(count) {}
 
   device_kind kind() const override { return device_kind::gpu; }
   result<std::uint32_t> count() override { return count_; }
@@ -98,9 +104,15 @@ public:
   device_answer health(std::uint32_t device) override {
     if (auto answer = bind(device); !answer.ok())
       return answer;
-    // The legacy stream is never used: asking for it waits for nothing, and shows a sticky error.
-    const auto code = cudaPeekAtLastError();
-    return is_sticky(code) ? answer_of(code) : device_answer{};
+    std::lock_guard lock{mutex_};
+    auto& probe = probes_[device];
+    if (!probe)
+      if (auto answer = answer_of(cudaEventCreateWithFlags(&probe, cudaEventDisableTiming));
+          !answer.ok())
+        return answer;
+    // Any call tells a sticky error; this one waits for nothing.
+    auto answer = answer_of(cudaEventQuery(probe));
+    return is_final_answer(answer) ? answer : device_answer{};
   }
 
   // --- memory
@@ -202,7 +214,7 @@ public:
   collective_device_table* collectives() override {
     std::lock_guard lock{mutex_};
     if (!nccl_ && why_no_nccl_.empty()) {
-      auto made = make_nccl_table();
+      auto made = detail::make_nccl_table();
       if (made)
         nccl_ = std::move(*made);
       else
@@ -213,9 +225,8 @@ public:
   std::string why_no_collectives() const override { return why_no_nccl_; }
 
 private:
-  static bool is_sticky(cudaError_t code) {
-    const auto status = status_of(code);
-    return status == device_status::launch_failed || status == device_status::lost;
+  static bool is_final_answer(const device_answer& a) {
+    return a.status == device_status::launch_failed || a.status == device_status::lost;
   }
   static cudaMemcpyKind direction(copy_kind kind) {
     switch (kind) {
@@ -231,6 +242,7 @@ private:
   const std::uint32_t count_;
   std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;
+  std::vector<cudaEvent_t> probes_; ///< one a device, for its health; left to the process's end
   std::unique_ptr<collective_device_table> nccl_{};
   std::string why_no_nccl_{};
 };
@@ -248,6 +260,8 @@ result<std::shared_ptr<device_table>> make_cuda_table(const environment& env) {
 }
 
 bool built_with_cuda() { return true; }
+
+device_answer cuda_answer(int code) { return answer_of(static_cast<cudaError_t>(code)); }
 
 #endif
 

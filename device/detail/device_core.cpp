@@ -128,6 +128,8 @@ memory_state::~memory_state() {
   auto& pool = host ? core->host_pool : core->pool;
   if (!core->closed) {
     core->bind();
+    if (host) // the host's own writes know no stream: not before what copies from there has ended
+      used_on.push_back(block.stream);
     pool.give_back(block, used_on);
     return;
   }
