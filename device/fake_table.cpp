@@ -27,6 +27,7 @@ void forget(std::vector<std::unique_ptr<T>>& all, const T& which) {
 void advance(fake_world& w, lock_t& lock) {
   std::vector<std::pair<void (*)(void*), void*>> calls;
   w.advance(calls);
+  w.bury(lock);
   if (calls.empty())
     return;
   lock.unlock();
@@ -56,11 +57,13 @@ void fake_table::plant(device_fault fault) {
 void fake_table::lose(std::uint32_t device) {
   lock_t lock{world_->mutex};
   world_->break_device(device, {.status = device_status::lost, .text = "fell off its bus"});
+  world_->bury(lock);
 }
 
 void fake_table::release_hangs() {
   lock_t lock{world_->mutex};
   ++world_->released;
+  std::erase_if(world_->faults, [](const planted_fault& f) { return f.what.hang; });
   for (auto& s : world_->streams)
     for (auto& item : s->items)
       item.hangs = false;
@@ -76,6 +79,11 @@ std::uint64_t fake_table::calls(const std::string& function) const {
   lock_t lock{world_->mutex};
   auto at = world_->called.find(function);
   return at == world_->called.end() ? 0 : at->second;
+}
+
+std::uint64_t fake_table::hanging() const {
+  lock_t lock{world_->mutex};
+  return world_->hanging;
 }
 
 fake_census fake_table::census() const {
@@ -187,7 +195,10 @@ device_answer fake_table::drop_stream(native_stream stream) {
   lock_t lock{world_->mutex};
   if (auto no = world_->hit(lock, "drop_stream", of(stream).device))
     return *no;
+  for (auto& item : of(stream).items)
+    world_->over.push_back(std::move(item.run));
   forget(world_->streams, of(stream));
+  world_->bury(lock);
   return {};
 }
 

@@ -65,11 +65,13 @@ public:
   void plant(device_fault fault);
   /// The device is gone, as after it fell off its bus.
   void lose(std::uint32_t device);
-  /// What hangs goes on.
+  /// What hangs goes on, and nothing else that was planted will hang.
   void release_hangs();
   /// Operations of that name take so long.
   void set_duration(const std::string& operation, duration d);
   std::uint64_t calls(const std::string& function) const;
+  /// Calls that hang now.
+  std::uint64_t hanging() const;
   fake_census census() const;
 
   // --- device_table

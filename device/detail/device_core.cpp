@@ -92,12 +92,13 @@ void device_core::return_event(native_event event) {
   if (!health->is_well())
     return; // left behind with the rest
   std::unique_lock lock{mutex};
-  if (spare_events.size() < spare_events_max) {
+  if (!closed && spare_events.size() < spare_events_max) {
     spare_events.push_back(event);
     return;
   }
   --events_made;
   lock.unlock();
+  bind();
   (void)table->drop_event(event);
 }
 

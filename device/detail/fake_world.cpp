@@ -27,6 +27,7 @@ const device_fault* fake_world::fault_of(const std::string& function, std::uint3
 std::optional<device_answer> fake_world::hit(std::unique_lock<std::mutex>& lock,
                                              const std::string& function, std::uint32_t device,
                                              bool works_when_broken) {
+  bury(lock);
   ++called[function];
   if (device >= options.devices)
     return device_answer{.status = device_status::unavailable, .text = "no such device"};
@@ -38,7 +39,9 @@ std::optional<device_answer> fake_world::hit(std::unique_lock<std::mutex>& lock,
   const auto answer = fault->answer;
   if (fault->hang) {
     const auto before = released;
+    ++hanging;
     wait_for(*changed, lock, never, [&] { return released != before; });
+    --hanging;
     return std::nullopt;
   }
   if (is_final(answer.status))
@@ -47,9 +50,23 @@ std::optional<device_answer> fake_world::hit(std::unique_lock<std::mutex>& lock,
 }
 
 void fake_world::break_device(std::uint32_t device, device_answer why) {
-  if (broken[device].ok())
-    broken[device] = why;
+  if (!broken[device].ok())
+    return;
+  broken[device] = why;
+  for (auto& s : streams)
+    if (s->device == device)
+      for (auto& item : std::exchange(s->items, {})) // none of them will ever run
+        over.push_back(std::move(item.run));
   changed->notify_all();
+}
+
+void fake_world::bury(std::unique_lock<std::mutex>& lock) {
+  if (over.empty())
+    return;
+  auto gone = std::exchange(over, {});
+  lock.unlock();
+  gone.clear();
+  lock.lock();
 }
 
 void fake_world::put(fake_stream& s, fake_item item) {
@@ -94,6 +111,8 @@ bool fake_world::step(fake_stream& s, time_point now,
       break;
     case fake_item::what::post: calls.emplace_back(item.call, item.argument); break;
   }
+  if (item.run)
+    over.push_back(std::move(item.run));
   s.items.pop_front();
   return true;
 }

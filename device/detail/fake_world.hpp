@@ -94,6 +94,9 @@ struct fake_world {
   bool step_operation(fake_stream& s, fake_item& item, time_point now);
   bool step_collective(fake_stream& s, fake_item& item, time_point now);
   void break_device(std::uint32_t device, device_answer why);
+  /// Lets go of what operations that are over owned, without the lock: it may be the last to hold a
+  /// tensor, whose memory comes back here.
+  void bury(std::unique_lock<std::mutex>& lock);
 
   const environment env;
   const fake_options options;
@@ -116,6 +119,8 @@ struct fake_world {
   std::map<std::string, duration> durations{};
   std::map<std::string, std::uint64_t> called{};
   std::uint64_t released = 0; ///< grows with each `release_hangs`
+  std::vector<std::function<device_answer(const launch_site&)>> over{};
+  std::uint64_t hanging = 0;
   std::uint64_t keys = 0;
 };
 
