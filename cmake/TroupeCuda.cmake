@@ -66,6 +66,7 @@ function(troupe_cuda_sources target)
       COMMENT "Building CUDA object ${name}.o"
       VERBATIM)
     target_sources(${target} PRIVATE "${object}")
+    set_property(GLOBAL APPEND PROPERTY TROUPE_CUDA_OBJECTS "${object}")
     set_source_files_properties("${object}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   endforeach()
 endfunction()
