@@ -266,14 +266,20 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
     table_->end(comm.state_, why);
     return why;
   }
+  return mark(comm, stream);
+}
+
+result<stream_event> comm_set::mark(const device_comm& comm, const device_stream& stream) {
+  auto& core = *table_->core;
   stream_event out;
   out.state_ =
     std::make_shared<detail::event_state>(core.shared_from_this(), stream.state_, "all_reduce");
   out.state_->since = core.env.clock.now();
   out.state_->guard = comm.state_;
-  if (auto made = core.take_event(out.state_->native); !made.ok())
-    return core.fail(stream.name(), "all_reduce", made);
-  if (auto made = core.table->record(stream.native(), out.state_->native); !made.ok())
+  auto made = core.take_event(out.state_->native);
+  if (made.ok())
+    made = core.table->record(stream.native(), out.state_->native);
+  if (!made.ok())
     return core.fail(stream.name(), "all_reduce", made);
   return out;
 }

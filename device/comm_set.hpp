@@ -54,6 +54,9 @@ public:
   /// library's on GPUs. All members call the same in the same order.
   result<stream_event> all_reduce(const device_comm& comm, const device_stream& stream, void* data,
                                   std::uint64_t count, dtype type = dtype::f32);
+  /// An event behind all that the stream holds now, collectives of `comm` among it: what waits for
+  /// it is told when the group broke.
+  result<stream_event> mark(const device_comm& comm, const device_stream& stream);
   /// Ends all communicators of this epoch and of earlier ones. Does not wait.
   void revoke(group_epoch epoch, const std::string& reason);
   /// Those that are in use or being ended.

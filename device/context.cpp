@@ -61,6 +61,12 @@ device_tensor device_context::put(const tensor& x) {
   return own(device_tensor::from_host(on_, main_, x));
 }
 
+host_copy device_context::start_get(const device_tensor& x, const device_stream& stream) {
+  return own(x.start_to_host(stream));
+}
+
+void device_context::finish_get(host_copy& coming, tensor& out) { check(coming.finish(out)); }
+
 tensor device_context::get(const device_tensor& x) { return own(x.to_host(main_)); }
 
 } // namespace troupe

@@ -46,6 +46,9 @@ public:
   device_tensor put(const tensor& x);
   /// Waits for what the lane's stream holds.
   tensor get(const device_tensor& x);
+  /// The same in two halves: the copy runs on `stream` meanwhile.
+  host_copy start_get(const device_tensor& x, const device_stream& stream);
+  void finish_get(host_copy& coming, tensor& out);
   /// Kernels on the lane's stream. Their results are returned, not thrown: see `check`.
   device_ops& ops() { return ops_; }
   device_ops ops_on(const device_stream& stream) { return device_ops{on_, stream}; }

@@ -85,19 +85,43 @@ void device_tensor::used_on(const device_stream& stream) {
     memory_.used_on(stream);
 }
 
-result<tensor> device_tensor::to_host(const device_stream& stream, duration timeout) const {
-  tensor out{type_, shape_};
-  if (size_ == 0)
-    return out;
-  auto staged = on_->allocate_host(size_bytes(), stream);
+result<host_copy> device_tensor::start_to_host(const device_stream& stream) const {
+  host_copy out;
+  out.on_ = on_;
+  out.type_ = type_;
+  out.bytes_ = size_bytes();
+  auto staged = on_->allocate_host(out.bytes_, stream);
   if (!staged)
     return staged.error();
-  auto copied = on_->copy(stream, staged->data(), data_, size_bytes(), copy_kind::device_to_host);
+  out.staged_ = std::move(*staged);
+  auto copied = on_->copy(stream, out.staged_.data(), data_, out.bytes_, copy_kind::device_to_host);
   if (!copied)
     return copied.error();
-  if (auto done = on_->wait(*copied, timeout); !done)
+  out.done_ = std::move(*copied);
+  return out;
+}
+
+result<void> host_copy::finish(tensor& out, duration timeout) {
+  if (!done_)
+    return make_failure(errc::wrong_state, "a copy to the host was not started");
+  if (out.type() != type_ || out.size_bytes() != bytes_)
+    return make_failure(errc::shape_mismatch, "a copy of " + std::to_string(bytes_)
+                                                + " bytes to a tensor of " + to_string(out.type())
+                                                + to_string(out.shape()));
+  if (auto done = on_->wait(done_, timeout); !done)
+    return done;
+  if (bytes_ != 0)
+    std::memcpy(out.mutable_bytes().data(), staged_.data(), bytes_);
+  return {};
+}
+
+result<tensor> device_tensor::to_host(const device_stream& stream, duration timeout) const {
+  tensor out{type_, shape_};
+  auto coming = start_to_host(stream);
+  if (!coming)
+    return coming.error();
+  if (auto done = coming->finish(out, timeout); !done)
     return done.error();
-  std::memcpy(out.mutable_bytes().data(), staged->data(), size_bytes());
   return out;
 }
 

@@ -14,6 +14,24 @@ namespace troupe {
 /// A dense row-major array that knows where it lives: in the memory of a device of this process. A
 /// handle, as `tensor` is; moving it is one call. What is on its way is ordered by the stream that
 /// the call names: work on that stream may use the result at once, others wait for an event.
+class device_tensor;
+
+/// A copy that is on its way to the host: `device_tensor::start_to_host`.
+class host_copy {
+public:
+  explicit operator bool() const { return static_cast<bool>(done_); }
+  /// Waits for it and puts it into `out`, which has the type and the number of elements.
+  result<void> finish(tensor& out, duration timeout = std::chrono::seconds{60});
+
+private:
+  friend class device_tensor;
+  std::shared_ptr<device> on_{};
+  device_memory staged_{};
+  stream_event done_{};
+  troupe::dtype type_ = dtype::f32;
+  std::size_t bytes_ = 0;
+};
+
 class device_tensor {
 public:
   /// No value.
@@ -57,6 +75,9 @@ public:
   /// A copy in host memory. Waits for what `stream` holds, until `timeout`.
   result<tensor> to_host(const device_stream& stream,
                          duration timeout = std::chrono::seconds{60}) const;
+
+  /// The same without waiting: the copy runs on `stream` while the caller goes on.
+  result<host_copy> start_to_host(const device_stream& stream) const;
 
 private:
   void require(dtype type) const;
