@@ -305,13 +305,13 @@ std::uint32_t comm_set::open_count() const {
 
 bool comm_set::close(time_point deadline) {
   revoke(group_epoch{~std::uint32_t{0}}, "the device is closed");
-  for (;;) {
+  for (bool in_vain = false;;) {
     table_->look(table_->env.clock.now());
     std::unique_lock lock{table_->mutex};
     if (table_->endings.empty())
       return true;
     const auto now = table_->env.clock.now();
-    if (now >= deadline) {
+    if (now >= deadline || in_vain) {
       for (auto& e : table_->endings)
         if (e->thread)
           e->thread->abandon();
@@ -320,6 +320,7 @@ bool comm_set::close(time_point deadline) {
     }
     (void)table_->changed->wait_until(
       lock, std::min(deadline, after(now, std::chrono::milliseconds{10})));
+    in_vain = detail::waits_in_vain(table_->env, now);
   }
 }
 

@@ -38,6 +38,9 @@ struct runtime_options {
   std::vector<std::string> devices{};
   /// CPU devices of this process; 0: one for each lane.
   std::uint32_t cpu_devices = 0;
+  /// Work on a device that is not done after so long will never be: the device is given up, and its
+  /// worker with it.
+  duration device_hang_after{std::chrono::seconds{60}};
 
   // over processes
   /// What this process is; none: everything in this process.

@@ -12,13 +12,17 @@ std::uint32_t runtime::impl::lanes_here() const {
 /// nobody named are not even looked for.
 void runtime::impl::make_devices() {
   const auto cpus = options_.cpu_devices != 0 ? options_.cpu_devices : lanes_here();
-  devices_ =
-    std::make_shared<device_plane>(*env_, *system_, device_plane_options{.cpu_devices = cpus});
+  devices_ = std::make_shared<device_plane>(
+    *env_, *system_,
+    device_plane_options{.cpu_devices = cpus,
+                         .device = {.hang_after = options_.device_hang_after}});
   for (std::uint32_t i = 0; options_.devices.empty() && i < cpus; ++i)
     step_devices_.push_back({device_kind::cpu, i});
+  const bool runs_steps = !over_processes() || options_.task->job == job_kind::worker;
   for (const auto& name : options_.devices) {
     auto id = parse_device(name).value_or_throw();
-    (void)devices_->open(id).value_or_throw();
+    if (runs_steps)
+      (void)devices_->open(id).value_or_throw();
     step_devices_.push_back(id);
   }
 }
