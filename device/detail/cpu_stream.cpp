@@ -40,8 +40,9 @@ device_answer cpu_stream::failed() const {
 device_answer cpu_stream::put(item what) {
   std::unique_lock lock{shared_->mutex};
   const auto deadline = after(shared_->env.clock.now(), full_max_);
-  const bool room = wait_for(*shared_->changed, lock, deadline, [this] {
-    return queue_.size() < queue_len_max_ || !failed_.ok() || stopped_;
+  const bool computes = static_cast<bool>(what.op.run);
+  const bool room = !computes || wait_for(*shared_->changed, lock, deadline, [this] {
+    return operations_ < queue_len_max_ || !failed_.ok() || stopped_;
   });
   if (!failed_.ok())
     return failed_;
@@ -50,6 +51,7 @@ device_answer cpu_stream::put(item what) {
   if (!room)
     return {.status = device_status::failed, .text = "the stream's queue stays full"};
   queue_.push_back(std::move(what));
+  operations_ += computes ? 1 : 0;
   if (queue_.size() == 1)
     work_->notify_one();
   return {};
@@ -79,7 +81,7 @@ void cpu_stream::body() {
   std::unique_lock lock{shared_->mutex};
   for (;;) {
     while (queue_.empty() && !stopped_)
-      (void)work_->wait_until(lock, after(shared_->env.clock.now(), std::chrono::seconds{1}));
+      (void)work_->wait_until(lock, never);
     if (stopped_)
       break;
     auto& front = queue_.front(); // stays queued, and counted, while it runs
@@ -89,8 +91,7 @@ void cpu_stream::body() {
       lock.lock();
     }
     while (front.wait && !front.wait->passed && front.wait->failed.ok() && !stopped_)
-      (void)shared_->changed->wait_until(lock,
-                                         after(shared_->env.clock.now(), std::chrono::seconds{1}));
+      (void)shared_->changed->wait_until(lock, never);
     if (front.wait && !front.wait->failed.ok())
       break_all(front.wait->failed);
     if (front.record && failed_.ok())
@@ -98,9 +99,10 @@ void cpu_stream::body() {
     // What an operation owned must not end under the lock: it may be the last to hold a tensor.
     auto done = std::move(front);
     queue_.pop_front();
-    if (done.record || queue_.size() + 1 == queue_len_max_)
+    const bool computed = static_cast<bool>(done.op.run);
+    if (done.record || (computed && operations_-- == queue_len_max_))
       shared_->changed->notify_all();
-    if (done.op.run) {
+    if (computed) {
       lock.unlock();
       done = {};
       lock.lock();

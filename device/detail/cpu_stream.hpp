@@ -45,8 +45,10 @@ public:
   /// it is abandoned.
   bool stop(duration grace);
 
-  /// Waits while the queue is full.
+  /// Waits while the queue is full of operations.
   device_answer push(device_op op);
+  // Events don't wait: memory that comes back records one, under its pool's lock, and the lane
+  // itself brings memory back. There are no more of them than of handles.
   device_answer record(cpu_event& event);
   device_answer depend(const cpu_event& event);
   device_answer failed() const;
@@ -68,6 +70,7 @@ private:
   const duration full_max_;
   const std::unique_ptr<wait_point> work_;
   std::deque<item> queue_{};
+  std::uint32_t operations_ = 0; ///< of those: what the bound counts
   std::unique_ptr<lane> lane_{};
   device_answer failed_{};
   bool stopped_ = false;
