@@ -335,4 +335,22 @@ TEST_CASE("CPU lanes: a full queue waits, and goes on in order") {
   CHECK(d->close(2s));
 }
 
+TEST_CASE("CPU lanes: memory that comes back from both sides of a full queue blocks nobody") {
+  fixture f;
+  auto how = quick();
+  how.hang_after = 60s;
+  auto d =
+    device::open(f.env(), make_cpu_table(f.env(), {.queue_len_max = 2}), 0, how).value_or_throw();
+  auto s = d->make_stream("compute").value_or_throw();
+  for (int i = 0; i < 2000; ++i) {
+    // The lane lets go of one tensor while this thread gives another back under the pool's lock.
+    auto x = device_tensor::make(d, s, dtype::f32, {64}).value_or_throw();
+    REQUIRE(
+      d->enqueue(s, {.name = "hold", .run = [x](const launch_site&) { return device_answer{}; }}));
+    auto y = device_tensor::make(d, s, dtype::f32, {64}).value_or_throw();
+  }
+  REQUIRE(d->wait(d->mark(s).value_or_throw(), long_enough));
+  CHECK(d->close(2s));
+}
+
 } // namespace
