@@ -37,8 +37,8 @@ public:
 
 private:
   device_answer prepare();
-  const native_stream stream_;
-  void* handle_ = nullptr;
+  [[maybe_unused]] const native_stream stream_; // as is the next, in a build without CUDA
+  [[maybe_unused]] void* handle_ = nullptr;
 };
 
 } // namespace troupe::detail
