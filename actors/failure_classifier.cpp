@@ -14,6 +14,12 @@ bool is_fault_of_the_way(errc code) {
          || code == errc::wrong_shard_view;
 }
 
+/// The worker's device failed: others shall run the closure. A closure that breaks one device after
+/// the other is found by its strikes.
+bool is_fault_of_the_device(errc code) {
+  return code == errc::device_lost || code == errc::device_timeout || code == errc::launch_failed;
+}
+
 } // namespace
 
 bool failure_classifier::under(std::deque<time_point>& seen, std::uint32_t max, time_point now) {
@@ -41,8 +47,8 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
                                                                       : verdict::fatal;
   if (why.code == errc::cancelled && from != worker)
     return verdict::put_back;
-  bool lost =
-    is_fault_of_the_way(why.code) || why.code == errc::fenced || why.code == errc::cancelled;
+  bool lost = is_fault_of_the_way(why.code) || is_fault_of_the_device(why.code)
+              || why.code == errc::fenced || why.code == errc::cancelled;
   if (from == worker && lost)
     return batch_cancelled ? verdict::cancelled : verdict::worker_lost;
   return batch_cancelled && why.code == errc::fenced ? verdict::cancelled : verdict::fatal;

@@ -142,11 +142,11 @@ public:
       end({});
   }
 
-  /// Leaves on its own will.
-  void leave_now() {
+  /// Leaves on its own will; `why`, if it is one, is what its process ends with.
+  void leave_now(std::optional<failure> why = {}) {
     if (is_member() && membership_)
       tell(self_, membership_, leave{.header = header()});
-    end({});
+    end(std::move(why));
   }
 
   /// The link of this life is gone, and the coordinator may believe that we are: comes back as

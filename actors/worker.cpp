@@ -66,6 +66,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
     [this](drop_resources& msg) { on_drop(msg); },
     [this](lane_progress&) { on_progress(); },
     [this](variable_wanted& msg) { on_variable_wanted(msg); },
+    [this](device_failed& msg) { on_device_failed(msg); },
     [this](tick& msg) { on_tick(msg); },
   };
 }
@@ -166,6 +167,18 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
       reply->set(make_failure(errc::unavailable,
                               "create variable: the coordinator does not answer: " + why));
     });
+}
+
+/// What ran there cannot be trusted and nothing can run there any more: others shall get the work.
+void worker_state::on_device_failed(const device_failed& msg) {
+  if (!msg.here.value || leaving_)
+    return;
+  trace(env_, "worker.device_failed",
+        {{"task", to_string(options_.member.task)}, {"device", msg.device}, {"why", msg.why.text}});
+  mark(env_, "worker.device_failed");
+  leaving_ = true;
+  send_report();
+  member_.leave_now(msg.why);
 }
 
 void worker_state::on_run(run_closures& msg) {

@@ -331,6 +331,7 @@ void worker_lanes::start_lane(std::size_t at) {
 void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone) {
   std::shared_ptr<life> of;
   std::unique_ptr<parameter_client> client;
+  std::shared_ptr<device_context> device;
   std::shared_ptr<running_step> step; // the client's `interrupted` looks at it
   std::unique_lock lock{mutex_};
   while (!stopped_ && !*gone) {
@@ -348,6 +349,8 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
       env_, what, client.get(), what.is_resource ? options_.build_ms_max : what.order.deadline_ms);
     if (auto* slot = slot_of(number))
       slot->step = step;
+    step->device = &device;
+    step->lane = number;
     building_ = what.is_resource;
     lock.unlock();
     if (what.is_resource)
@@ -423,7 +426,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   auto* entry = function_table::global().at(order.function);
   auto arguments = arguments_of(what);
   auto body = [&] {
-    lane_step host{env_, options_.task, client, step, *what.of};
+    lane_step host{env_, options_.task, client, step, *what.of, options_};
     value = host.run([&] { return entry->invoke(host, *arguments); });
   };
   if (!arguments)
@@ -486,7 +489,7 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
       "resource function number " + std::to_string(value_of(what.make.function)) + " is not here");
   else
     why = guarded(env_, [&] {
-      lane_step host{env_, options_.task, client, step, *what.of};
+      lane_step host{env_, options_.task, client, step, *what.of, options_};
       host.run([&] {
         made = entry->make(host, *arguments);
         return payload{};

@@ -38,6 +38,9 @@ struct worker_lanes_options {
   std::size_t quiet_batch = 1;
   /// A resource's function that runs for longer is given up as a hung step is.
   std::uint64_t build_ms_max = 600'000;
+  /// The device that the lane's steps run on; null: they have none. Called on the lane, once, when
+  /// a step first asks; waits.
+  std::function<result<std::shared_ptr<device_context>>(std::uint32_t lane)> device_of{};
 };
 
 /// What the worker needs of the outside during one life: how to reach servers and the coordinator's

@@ -179,6 +179,8 @@ public:
   virtual void mark(std::string_view id) = 0;
 };
 
+class device_port; // core/device_port.hpp
+
 /// What an actor or lane may reach. The referenced ports outlive every actor that holds the
 /// environment.
 struct environment {
@@ -188,7 +190,8 @@ struct environment {
   lane_port& lanes;
   wait_port& waits;
   data_transport& transport;
-  tracer* trace = nullptr; ///< null: nobody listens, and events cost a test of this pointer
+  tracer* trace = nullptr;        ///< null: nobody listens, and events cost a test of this pointer
+  device_port* devices = nullptr; ///< null: this machine's own
 };
 
 inline void trace(const environment& env, std::string_view id,

@@ -44,6 +44,11 @@ std::string_view to_string(errc code) {
     case errc::not_found: return "not_found";
     case errc::no_space: return "no_space";
     case errc::device_lost: return "device_lost";
+    case errc::device_memory: return "device_memory";
+    case errc::launch_failed: return "launch_failed";
+    case errc::device_timeout: return "device_timeout";
+    case errc::device_unavailable: return "device_unavailable";
+    case errc::collective_failed: return "collective_failed";
   }
   return "errc(?)";
 }
@@ -55,12 +60,15 @@ retry_class default_retry(errc code) {
     case errc::aborted:
     case errc::try_again:
     case errc::connect_failed:
+    case errc::device_memory:
     case errc::wrong_shard_view: return retry_class::yes;
     case errc::unavailable:
     case errc::connection_lost:
     case errc::peer_lost:
     case errc::revoked:
-    case errc::device_lost: return retry_class::after_recovery;
+    case errc::device_lost:
+    case errc::device_timeout:
+    case errc::collective_failed: return retry_class::after_recovery;
     default: return retry_class::no;
   }
 }

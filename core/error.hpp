@@ -55,7 +55,12 @@ enum class errc : std::uint8_t {
   not_found = 52, ///< no such file or checkpoint. retry: no
   no_space = 53,  ///< the storage is full. retry: no
   // devices
-  device_lost = 60, ///< the device is gone. retry: after recovery
+  device_lost = 60,        ///< the device is gone. retry: after recovery
+  device_memory = 61,      ///< its memory does not suffice. retry: yes, once some is given back
+  launch_failed = 62,      ///< an operation could not be started or broke. retry: no
+  device_timeout = 63,     ///< an operation did not end in time. retry: after recovery
+  device_unavailable = 64, ///< no such device here, or no library for it. retry: no
+  collective_failed = 65,  ///< a collective among devices broke. retry: after recovery
 };
 
 /// "shape_mismatch"; "errc(?)" for a value outside the enum.

@@ -11,6 +11,8 @@
 
 namespace troupe {
 
+class device_context; // device/context.hpp
+
 /// Rows [row_begin, row_end) of a variable as one version of one shard. Never changes.
 struct row_block {
   std::int64_t row_begin = 0;
@@ -84,6 +86,8 @@ public:
   virtual resource& resource_of(resource_id id) = 0;
   /// Stands for `d` of computing: nothing in production, virtual time in simulation.
   virtual void compute(duration d) = 0;
+  /// The lane's device; `device_unavailable` where its process gives it none.
+  virtual device_context& device();
 };
 
 } // namespace troupe

@@ -153,6 +153,19 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
 }
 
 template <class T>
+void add_bias(std::span<const std::type_identity_t<T>> bias, std::span<T> y) {
+  const std::size_t width = bias.size();
+  const std::size_t rows = width == 0 ? 0 : y.size() / width;
+  detail::expect_size("add_bias", "y.size()", y.size(), rows * width);
+  const T* add = bias.data();
+  for (std::size_t r = 0; r < rows; ++r) {
+    T* row = y.data() + r * width;
+    for (std::size_t c = 0; c < width; ++c)
+      row[c] += add[c];
+  }
+}
+
+template <class T>
 void relu_forward(std::span<const std::type_identity_t<T>> x, std::span<T> y) {
   detail::expect_size("relu_forward", "x.size()", x.size(), y.size());
   for (std::size_t i = 0; i < y.size(); ++i)
@@ -233,6 +246,7 @@ std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> lab
                                  const dense_size&, std::span<T>);                              \
   template void dense_backward<T>(std::span<const T>, std::span<const T>, std::span<const T>,   \
                                   const dense_size&, std::span<T>, std::span<T>, std::span<T>); \
+  template void add_bias<T>(std::span<const T>, std::span<T>);                                  \
   template void relu_forward<T>(std::span<const T>, std::span<T>);                              \
   template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>);         \
   TROUPE_INSTANTIATE_LABEL(T, std::uint8_t)                                                     \

@@ -59,6 +59,10 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
                     std::span<T> dw, std::span<std::type_identity_t<T>> db,
                     std::span<std::type_identity_t<T>> dx);
 
+/// y[r, c] += bias[c]. y: [y.size() / bias.size(), bias.size()].
+template <class T>
+void add_bias(std::span<const std::type_identity_t<T>> bias, std::span<T> y);
+
 /// y[i] = max(x[i], 0); a NaN stays. `y` may be `x`.
 template <class T>
 void relu_forward(std::span<const std::type_identity_t<T>> x, std::span<T> y);

@@ -51,6 +51,7 @@ using worker_actor = caf::typed_actor<signature<void(view_changed)>,    // membe
                                       signature<void(drop_resources)>,  // coordinator
                                       signature<void(lane_progress)>,   // its lanes
                                       signature<void(variable_wanted)>, // its lanes
+                                      signature<void(device_failed)>,   // its device
                                       signature<void(tick)>>;           // itself
 
 /// Owns the lives of a server's shards and lanes.
@@ -68,5 +69,14 @@ using parameter_server_actor =
                    signature<done_answer(drop_cut)>,           // coordinator
                    signature<server_statistics(query_server)>, // coordinator
                    signature<void(tick)>>;                     // itself
+
+/// Owns one device of this process: its creation, pool, health and teardown. Lanes enqueue on the
+/// device itself, without a message.
+using device_actor = caf::typed_actor<signature<void(device_event)>,          // its poller
+                                      signature<void(device_failed)>,         // its device
+                                      signature<void(watch_device)>,          // workers, replicas
+                                      signature<device_report(query_device)>, // anyone here
+                                      signature<void(close_device)>,          // its process
+                                      signature<void(tick)>>;                 // itself
 
 } // namespace troupe

@@ -18,7 +18,9 @@
                   apply(done_answer) apply(settle_closures) apply(closures_settled)                \
                     apply(take_cut) apply(drop_cut) apply(query_server) apply(server_statistics)   \
                       apply(work_waiting) apply(cancel_requested) apply(run_call)                  \
-                        apply(worker_linked) apply(link_ended)
+                        apply(worker_linked) apply(link_ended) apply(device_event)                 \
+                          apply(device_failed) apply(watch_device) apply(query_device)             \
+                            apply(device_report) apply(close_device)
 
 #define TROUPE_ADD_TYPE_ID(type) CAF_ADD_TYPE_ID(troupe, (troupe::type))
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 10000)

@@ -18,7 +18,7 @@ life::life(world::core& w, machine& home, life_id id, runtime_options options)
     id_{id},
     ports_{std::make_unique<all_ports>(*this)},
     env_{ports_->clock, ports_->random,     *ports_->storage, ports_->lanes,
-         ports_->waits, *ports_->transport, &ports_->trace},
+         ports_->waits, *ports_->transport, &ports_->trace,   &ports_->devices},
     options_{std::move(options)},
     draws_{draw_stream{w.options.seed, "process"}.at(hash_text(home.host)).at(home.starts)},
     preemptions_{draws_.at(hash_text("preempt"))},
@@ -30,6 +30,8 @@ life::life(world::core& w, machine& home, life_id id, runtime_options options)
 life::~life() { tear_down(); }
 
 node_name life::name() const { return home_.name; }
+
+fake_table* life::gpus() const { return ports_->devices.gpus(); }
 
 std::uint32_t life::start() const { return ending.start; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/device/cpu_table.hpp>
 #include <troupe/sim/detail/core.hpp>
 
 namespace troupe::sim {
@@ -17,7 +18,17 @@ life::all_ports::all_ports(life& l)
     lanes{l},
     waits{l},
     transport{make_sim_transport(l)},
-    trace{l} {}
+    trace{l},
+    devices{l} {}
+
+std::vector<std::shared_ptr<device_table>> sim_device_port::tables() {
+  if (!cpus_) {
+    cpus_ = make_cpu_table(life_.env(), {.devices = 8});
+    gpus_ = std::make_shared<fake_table>(life_.env(),
+                                         fake_options{.devices = life_.owner().options.gpus});
+  }
+  return {cpus_, gpus_};
+}
 
 std::int64_t sim_clock_port::unix_ms() const {
   constexpr std::int64_t epoch_ms = 1'700'000'000'000;

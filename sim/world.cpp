@@ -91,6 +91,13 @@ sim_disk& world::disk(node_name n) {
   return m->disk;
 }
 
+fake_table* world::gpus(node_name n) {
+  auto* m = core_->find(n);
+  if (!m)
+    throw_failure(errc::unknown_name, "sim: there is no machine " + to_string(n));
+  return m->now && m->now->is_up() ? m->now->gpus() : nullptr;
+}
+
 std::uint64_t world::seed() const { return core_->options.seed; }
 
 const std::vector<std::uint32_t>& world::picks() const { return core_->picks; }

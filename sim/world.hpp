@@ -18,6 +18,14 @@
 namespace troupe::sim {
 
 /// The rules that a world built by hand is held to; a scenario's are those of its runner.
+} // namespace troupe::sim
+
+namespace troupe {
+class fake_table; // device/fake_table.hpp
+}
+
+namespace troupe::sim {
+
 enum class world_checks : std::uint8_t {
   none = 0, ///< what the test looks at itself
   all = 1,  ///< the invariants, that no program throws, and that the coordinator's ends with 0
@@ -60,6 +68,7 @@ struct world_options {
   duration give_up_after = std::chrono::minutes{2};
   std::size_t channel_bytes = std::size_t{1} << 20; ///< under way in a data channel, a direction
   std::size_t segment_bytes = std::size_t{32} << 10;
+  std::uint32_t gpus = 2; ///< of each process that asks for devices
 };
 
 /// A cluster in one thread, with virtual time. Deterministic: what happens is a function of the
@@ -154,6 +163,9 @@ public:
   std::vector<node_name> machines() const;
   /// Its faults and its content.
   sim_disk& disk(node_name n);
+  /// The GPUs of the process that runs there, for faults (`fake_table::plant`, `lose`); null when
+  /// none runs or it has not asked for a device yet. A process that follows has new ones.
+  fake_table* gpus(node_name n);
   std::uint64_t seed() const;
   /// With `record_picks`.
   const std::vector<std::uint32_t>& picks() const;

@@ -77,6 +77,7 @@ void runtime::impl::start_or_end() {
 }
 
 void runtime::impl::start() {
+  make_devices();
   if (is_coordinator()) {
     start_coordinator();
     if (!over_processes())
@@ -311,15 +312,16 @@ void runtime::impl::start_embedded_members() {
     auto& local = members_.emplace_back();
     local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
     task_id task{.job = job_kind::worker, .index = i};
-    follow_end(
+    auto lanes = lanes_of(task);
+    lanes.quiet_batch = 16;
+    auto actor =
       spawn_worker(*system_, *env_,
                    {.member = member_settings(task, local),
-                    .lanes = {.task = task,
-                              .lanes = options_.lanes_per_worker,
-                              .effect_once = options_.effect_once,
-                              .quiet_batch = 16},
+                    .lanes = std::move(lanes),
                     .routes = [this](auto, const std::string&) { return embedded_routes(); },
-                    .lanes_out = local.lanes}));
+                    .lanes_out = local.lanes});
+    follow_end(actor);
+    watch_devices(task, actor);
   }
 }
 
@@ -390,12 +392,11 @@ void runtime::impl::start_worker() {
   local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
   auto task = *options_.task;
   make_control(false);
+  auto lanes = lanes_of(task);
+  lanes.report_batch = 48;
   auto actor = spawn_worker(*system_, *env_,
                             {.member = member_settings(task, local),
-                             .lanes = {.task = task,
-                                       .lanes = options_.lanes_per_worker,
-                                       .effect_once = options_.effect_once,
-                                       .report_batch = 48},
+                             .lanes = std::move(lanes),
                              .routes =
                                [this](auto current, const std::string& data_address) {
                                  return process_routes(current, data_address);
@@ -412,6 +413,7 @@ void runtime::impl::start_worker() {
                              .own_process = true,
                              .lanes_out = local.lanes});
   follow_end(actor);
+  watch_devices(task, actor);
   control_->start(job_kind::worker, caf::actor_cast<caf::strong_actor_ptr>(actor));
   local.leave = [actor] { tell_from_outside(actor, leave_cluster{}); };
 }
@@ -503,6 +505,9 @@ void runtime::impl::shutdown(duration timeout) {
   for (auto& m : members_)
     if (m.lanes && *m.lanes)
       lanes_abandoned_ |= !(*m.lanes)->join(deadline);
+  if (devices_) // after the lanes that use them
+    lanes_abandoned_ |=
+      !devices_->close(std::max(deadline, after(env_->clock.now(), std::chrono::seconds{1})));
   if (control_)
     control_->stop();
   if (data_)
@@ -534,6 +539,19 @@ void runtime::shutdown(duration timeout) { impl_->shutdown(timeout); }
 const std::string& runtime::address() const { return impl_->address_; }
 
 const runtime_options& runtime::options() const { return impl_->options_; }
+
+std::vector<device_info> runtime::devices() const {
+  std::vector<device_info> out;
+  for (auto& each : impl_->devices_->list())
+    out.push_back({.id = each.id, .facts = std::move(each.facts)});
+  return out;
+}
+
+std::shared_ptr<device_context> runtime::device(const std::string& name) const {
+  auto id = parse_device(name).value_or_throw();
+  auto made = impl_->devices_->open(id).value_or_throw();
+  return device_context::make(std::move(made), "program").value_or_throw();
+}
 
 const environment& runtime::env() const { return *impl_->env_; }
 

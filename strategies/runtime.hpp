@@ -12,9 +12,16 @@
 
 #include <troupe/core/environment.hpp>
 #include <troupe/core/ids.hpp>
+#include <troupe/device/context.hpp>
 #include <troupe/strategies/fwd.hpp>
 
 namespace troupe {
+
+/// A device that there is, opened or not.
+struct device_info {
+  device_id id{};
+  device_facts facts{};
+};
 
 struct runtime_options {
   // within one process
@@ -24,6 +31,16 @@ struct runtime_options {
   std::vector<std::uint32_t> server_tasks{};
   /// Compute lanes of a worker: closures that it runs at once.
   std::uint32_t lanes_per_worker = 1;
+
+  /// Devices that steps run on, "cpu:0" or "gpu:1"; the lanes of all workers here take turns over
+  /// them. Empty: cpu:0, cpu:1, ... for the lanes, opened when a step first asks. Named ones are
+  /// opened at start: `device_unavailable` says what there is.
+  std::vector<std::string> devices{};
+  /// CPU devices of this process; 0: one for each lane.
+  std::uint32_t cpu_devices = 0;
+  /// Work on a device that is not done after so long will never be: the device is given up, and its
+  /// worker with it.
+  duration device_hang_after{std::chrono::seconds{60}};
 
   // over processes
   /// What this process is; none: everything in this process.
@@ -116,6 +133,12 @@ public:
   /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are
   /// cancelled and, past `timeout`, abandoned.
   void shutdown(duration timeout = std::chrono::seconds{10});
+
+  /// The devices of this process: cpu:0 to n - 1, then gpu:0 and on.
+  std::vector<device_info> devices() const;
+  /// A device for the program's own use, on the calling thread; "gpu:0". Throws
+  /// `device_unavailable` saying what there is.
+  std::shared_ptr<device_context> device(const std::string& name) const;
 
   /// The coordinator's "host:port"; empty within one process.
   const std::string& address() const;

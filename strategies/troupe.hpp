@@ -1,6 +1,7 @@
 #pragma once
 
 /// The whole public API.
+#include <troupe/core/dlpack.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/production_ports.hpp>
@@ -8,6 +9,11 @@
 #include <troupe/core/tracers.hpp>
 #include <troupe/data/dataset.hpp>
 #include <troupe/data/iterator.hpp>
+#include <troupe/device/bucket_reducer.hpp>
+#include <troupe/device/comm_set.hpp>
+#include <troupe/device/context.hpp>
+#include <troupe/device/cuda_table.hpp>
+#include <troupe/device/mlp.hpp>
 #include <troupe/kernels/mlp.hpp>
 #include <troupe/strategies/cluster_coordinator.hpp>
 #include <troupe/strategies/cluster_resolver.hpp>

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <troupe/core/step_host.hpp>
+#include <troupe/device/context.hpp>
 #include <troupe/strategies/embedding.hpp>
 #include <troupe/strategies/variable.hpp>
 
@@ -44,6 +45,22 @@ public:
   /// In simulation: the step computes for so long. Nothing in production.
   void compute(duration d) { host_.compute(d); }
   step_host& host() { return host_; }
+
+  // --- the device that the step runs on: see `runtime_options::devices`
+
+  /// Streams, tensors and kernels of the lane's device. `device_unavailable` when it can't be
+  /// opened. A failure of the device itself is not the step's: the worker leaves, and others run
+  /// the closure again.
+  device_context& device() { return host_.device(); }
+  stream_event submit(const device_stream& stream, device_op op) {
+    return device().submit(stream, std::move(op));
+  }
+  void depends(const device_stream& stream, const stream_event& event) {
+    device().depends(stream, event);
+  }
+  void wait(const stream_event& event, duration timeout = std::chrono::seconds{60}) {
+    device().wait(event, timeout);
+  }
 
 private:
   step_host& host_;

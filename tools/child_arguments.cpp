@@ -32,6 +32,8 @@ std::vector<std::string> child_arguments(const launch_options& options, const tr
   };
   if (t.stats)
     out.emplace_back("--stats");
+  if (!t.device.empty())
+    add("--device", t.device);
   if (!t.effect_once)
     out.emplace_back("--no-effect-once");
   if (task.job != tr::job_kind::chief) {

@@ -41,6 +41,7 @@ void add_training_flags(CLI::App& app, training_options& t) {
     .add_option("--checkpoint-every", t.checkpoint_every, "steps between checkpoints (at the end)")
     ->check(CLI::Range(1, 1'000'000'000))
     ->needs(directory);
+  app.add_option("--device", t.device, "of the workers' steps: gpu:0, cpu:0 (plain CPU code)");
   app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
   app.add_flag("--effect-once,!--no-effect-once", t.effect_once,
                "off: servers apply a repeated update again, and the end tells how often");
@@ -166,6 +167,8 @@ tr::runtime_options serve_options(const serve_command& serve) {
   for (auto& w : words)
     raw.push_back(w.data());
   auto out = tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data());
+  if (!serve.training.device.empty() && out.task && out.task->job == tr::job_kind::worker)
+    out.devices = {serve.training.device};
   if (!out.task)
     tr::throw_failure(tr::errc::bad_config,
                       "serve: no --task, and neither --cluster nor TF_CONFIG names one");

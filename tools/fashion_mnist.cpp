@@ -323,7 +323,9 @@ training_report run::go() {
 } // namespace
 
 void set_data_options(const training_options& options) {
-  own_data() = {.directory = options.data, .batch_size = options.batch_size};
+  own_data() = {.directory = options.data,
+                .batch_size = options.batch_size,
+                .on_device = !options.device.empty()};
 }
 
 training_report train_fashion_mnist(tr::runtime& rt, const training_options& options,

@@ -128,6 +128,8 @@ int run(const train_command& train) {
   options.workers = train.launch.training.workers;
   options.servers = train.launch.training.servers;
   options.effect_once = train.launch.training.effect_once;
+  if (!train.launch.training.device.empty())
+    options.devices = {train.launch.training.device};
   return run_program(options, train.launch.training, -1);
 }
 

@@ -20,6 +20,7 @@ struct training_options {
   bool resume = false;
   std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
   bool stats = false;
+  std::string device{};    ///< of the workers' steps: gpu:0; empty: plain CPU code
   bool effect_once = true; ///< off: servers apply a repeated operation again; shows what it does
 };
 

@@ -29,6 +29,51 @@ void write_witness(tr::worker_context& ctx, const tr::variable_list& witness) {
   witness[1].scatter_update(rows, numbers);
 }
 
+/// The same as `mlp_gradients`, on the lane's device: each layer's gradients come to the host on a
+/// stream of their own while earlier layers compute.
+k::mlp_result gradients_on_device(tr::worker_context& ctx, device_model& model,
+                                  const std::vector<tr::variable_value>& values,
+                                  const tr::tensor& images, const tr::tensor& labels,
+                                  std::vector<tr::tensor>& gradients) {
+  auto& d = ctx.device();
+  if (model.of != &d) {
+    model.of = &d;
+    model.mlp.emplace(d, std::vector<std::int64_t>(widths.begin(), widths.end()));
+    model.weights = model.mlp->make_weights();
+    model.gradients = model.mlp->make_weights();
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    for (const auto& block : values[i].blocks)
+      model.mlp->put_rows(model.weights, i, block.row_begin, block.values);
+  const auto& copies = d.stream("copies");
+  std::vector<tr::host_copy> coming(gradients.size());
+  auto to_host = [&](std::size_t layer) {
+    d.depends(copies, d.mark(d.stream()));
+    for (auto i : {2 * layer, 2 * layer + 1})
+      coming[i] = d.start_get(model.gradients[i], copies);
+  };
+  const auto rows = images.rows();
+  auto x = d.put(images.reshaped({rows, static_cast<std::int64_t>(widths[0])}));
+  auto got = model.mlp->gradients(model.weights, x, d.put(labels), model.gradients, to_host);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    d.finish_get(coming[i], gradients[i]);
+  k::mlp_result out;
+  out.loss = d.get(got.loss).item<double>();
+  out.correct = static_cast<std::size_t>(d.get(got.correct).item<std::int64_t>());
+  return out;
+}
+
+k::mlp_result gradients_on_cpu(step_memory& memory, const std::vector<tr::variable_value>& values,
+                               const tr::tensor& images, std::span<const std::int64_t> labels,
+                               std::vector<tr::tensor>& gradients) {
+  const block_weights in{values};
+  std::vector<std::span<float>> out;
+  for (auto& g : gradients)
+    out.push_back(g.mutable_as<float>());
+  return k::mlp_gradients<float, std::int64_t>(in.all(), images.as<float>(), labels,
+                                               memory.workspace_for(labels.size()), out);
+}
+
 } // namespace
 
 step_result train_step(tr::worker_context& ctx, tr::dataset_iterator& batches,
@@ -45,12 +90,10 @@ step_result train_step(tr::worker_context& ctx, tr::dataset_iterator& batches,
   {
     const auto values =
       ctx.read(weights); // given back before the push, so that servers write in place
-    const block_weights in{values};
-    std::vector<std::span<float>> out;
-    for (auto& g : gradients)
-      out.push_back(g.mutable_as<float>());
-    got = k::mlp_gradients<float, std::int64_t>(in.all(), batch.images().as<float>(), labels,
-                                                memory.value.workspace_for(labels.size()), out);
+    got = own_data().on_device
+            ? gradients_on_device(ctx, memory.value.on_device, values, batch.images(),
+                                  batch.labels(), gradients)
+            : gradients_on_cpu(memory.value, values, batch.images(), labels, gradients);
   }
   ctx.apply(weights, gradients);
   write_witness(ctx, witness);

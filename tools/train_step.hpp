@@ -21,6 +21,7 @@ inline constexpr std::array<std::size_t, 3> widths{784, 128, 10};
 struct data_settings {
   std::string directory{};
   std::int64_t batch_size = 64;
+  bool on_device = false; ///< steps compute on their lane's device
 };
 data_settings& own_data();
 
@@ -45,8 +46,17 @@ private:
   std::vector<std::shared_ptr<troupe::tensor>> blocks_{};
 };
 
+/// A model on a lane's device.
+struct device_model {
+  troupe::device_context* of = nullptr; ///< the lane that it is on
+  std::optional<troupe::device_mlp> mlp{};
+  std::vector<troupe::device_tensor> weights{};
+  std::vector<troupe::device_tensor> gradients{};
+};
+
 /// A worker's memory, used again by every step.
 struct step_memory {
+  device_model on_device{};
   std::optional<troupe::kernels::mlp_workspace<float>> workspace{};
   std::array<gradient_memory, 2 * (widths.size() - 1)> gradients{};
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/actors/worker_lanes.hpp>
+#include <troupe/device/context.hpp>
 
 /// What stands behind a running step. Private to worker_lanes.
 namespace troupe {
@@ -80,14 +81,17 @@ struct worker_lanes::running_step {
   std::atomic<bool> cancelled{false};
   std::atomic<bool> abandoned{false};
   bool told = false; ///< the step has heard of its cancellation; its lane only
+  std::shared_ptr<device_context>* device = nullptr; ///< the lane's; its lane only
+  std::uint32_t lane = 0;
 };
 
 /// The `step_host` of one run.
 class lane_step final : public step_host {
 public:
   lane_step(const environment& env, const task_id& task, parameter_client& client,
-            worker_lanes::running_step& step, worker_lanes::life& of)
-    : env_{env}, task_{task}, client_{client}, step_{step}, life_{of} {}
+            worker_lanes::running_step& step, worker_lanes::life& of,
+            const worker_lanes_options& options)
+    : env_{env}, task_{task}, client_{client}, step_{step}, life_{of}, options_{options} {}
 
   /// Runs `body` with this host as the lane's step.
   template <class F>
@@ -164,6 +168,17 @@ public:
     env_.lanes.spend(d);
   }
 
+  device_context& device() override {
+    enter();
+    if (!options_.device_of)
+      throw_failure(errc::device_unavailable, to_string(task_) + " gives its steps no device");
+    auto& mine = *step_.device;
+    if (!mine)
+      mine = options_.device_of(step_.lane).value_or_throw();
+    mine->speak_for(life_.self);
+    return *mine;
+  }
+
 private:
   template <class T>
   T own(result<T> got) {
@@ -185,6 +200,7 @@ private:
   parameter_client& client_;
   worker_lanes::running_step& step_;
   worker_lanes::life& life_;
+  const worker_lanes_options& options_;
   std::vector<std::shared_ptr<void>> kept_{};
 };
 

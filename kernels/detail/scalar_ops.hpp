@@ -3,19 +3,21 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <troupe/kernels/detail/both_sides.hpp>
+
 namespace troupe::kernels::detail {
 
 /// Does `f` on unsigned copies of integers, where overflow wraps instead of being undefined. Small
 /// types go through `unsigned`, since their own promotion is to signed int.
 template <class T, class F>
-inline T wrapping(T a, T b, F f) {
+TROUPE_BOTH_SIDES inline T wrapping(T a, T b, F f) {
   using wide =
     std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
   return static_cast<T>(f(static_cast<wide>(a), static_cast<wide>(b)));
 }
 
 template <class T>
-inline T add_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T add_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x + y; });
   else
@@ -23,7 +25,7 @@ inline T add_one(T a, T b) {
 }
 
 template <class T>
-inline T sub_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T sub_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x - y; });
   else
@@ -31,7 +33,7 @@ inline T sub_one(T a, T b) {
 }
 
 template <class T>
-inline T mul_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T mul_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x * y; });
   else
@@ -39,7 +41,7 @@ inline T mul_one(T a, T b) {
 }
 
 template <class T>
-inline T div_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T div_one(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0)
       return 0;
@@ -54,7 +56,7 @@ inline T div_one(T a, T b) {
 }
 
 template <class T>
-inline T min_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T min_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return b < a ? b : a;
   else
@@ -62,7 +64,7 @@ inline T min_one(T a, T b) {
 }
 
 template <class T>
-inline T max_one(T a, T b) {
+TROUPE_BOTH_SIDES inline T max_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return a < b ? b : a;
   else

@@ -82,6 +82,7 @@ public:
   const runtime_options& options() const override { return options_; }
   runtime_host host() override { return {actors_.system(), env_, actors_.network()}; }
   const environment& env() override { return env_; }
+  fake_table* gpus() const;
   void set_exit_code(int code) override { ending.code = code; }
 
   // -- actor_host_owner --

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/device/fake_table.hpp>
 #include <troupe/sim/detail/life.hpp>
 
 /// What stands behind the ports of a simulated process.
@@ -75,6 +76,21 @@ private:
   life& life_;
 };
 
+/// The devices of a simulated machine: CPU lanes, which are fibers, and GPUs that are made up and
+/// run by virtual time. Made when a program first asks.
+class sim_device_port final : public device_port {
+public:
+  explicit sim_device_port(life& l) : life_{l} {}
+  std::vector<std::shared_ptr<device_table>> tables() override;
+  /// Null before the program asked for devices.
+  fake_table* gpus() const { return gpus_.get(); }
+
+private:
+  life& life_;
+  std::shared_ptr<device_table> cpus_{};
+  std::shared_ptr<fake_table> gpus_{};
+};
+
 std::unique_ptr<data_transport> make_sim_transport(life& l);
 
 struct life::all_ports {
@@ -86,6 +102,7 @@ struct life::all_ports {
   sim_wait_port waits;
   std::unique_ptr<data_transport> transport;
   sim_tracer trace;
+  sim_device_port devices;
 };
 
 } // namespace troupe::sim

@@ -8,6 +8,7 @@
 #include <caf/actor_system_config.hpp>
 
 #include <troupe/actors/control_plane.hpp>
+#include <troupe/actors/device_plane.hpp>
 #include <troupe/actors/membership.hpp>
 #include <troupe/actors/parameter_server.hpp>
 #include <troupe/actors/worker.hpp>
@@ -62,6 +63,10 @@ private:
   void make_control(bool listen);
   void start_server();
   void start_worker();
+  void make_devices();
+  std::uint32_t lanes_here() const;
+  worker_lanes_options lanes_of(const task_id& task) const;
+  void watch_devices(const task_id& task, const worker_actor& actor);
   void wait_started();
   result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
@@ -84,6 +89,8 @@ private:
   caf::actor network_{}; ///< null within one process
   std::unique_ptr<data_lane> data_;
   std::shared_ptr<control_plane> control_; ///< null for servers and within one process
+  std::shared_ptr<device_plane> devices_{};
+  std::vector<device_id> step_devices_{}; ///< those that lanes take turns over
   std::vector<std::shared_ptr<shard_store>> stores_{};
   std::vector<local_member> members_{};
   membership_actor membership_{};

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-LIBRARY = ("core", "messages", "kernels", "data", "transport", "actors", "strategies")
+LIBRARY = ("core", "messages", "kernels", "data", "transport", "device", "actors", "strategies")
 SOURCES = LIBRARY + ("sim", "tools", "examples", "bench")
 
 

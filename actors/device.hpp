@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <troupe/core/promise.hpp>
+#include <troupe/device/device.hpp>
+#include <troupe/messages/interfaces.hpp>
+
+namespace troupe {
+
+struct device_actor_options {
+  std::shared_ptr<device_table> table{};
+  std::uint32_t index = 0;
+  device_options how{};
+  /// How often the device has to answer a probe of its own; one that does not come back within
+  /// `device_options::hang_after` ends the device.
+  std::uint64_t check_ms = 1'000;
+  std::uint32_t watchers_max = 4'096;
+  /// Called once, on the actor's thread: the device is in use, or the failure that it could not be.
+  std::function<void(result<std::shared_ptr<device>>)> opened{};
+  /// Set when the actor has ended: true when nothing of the device was left behind.
+  std::shared_ptr<promise_slot<bool>> closed{};
+};
+
+/// The owner of one device: takes it into use and gives it back, each on a lane of its own since a
+/// driver may take its time; probes it; and when it fails tells who watches. Work does not pass
+/// here: lanes use the `device` itself.
+class device_state {
+public:
+  using interface = device_actor;
+  static constexpr const char* name = "troupe.device";
+
+  device_state(interface::pointer self, const environment& env, device_actor_options options);
+  ~device_state();
+  interface::behavior_type make_behavior();
+
+private:
+  enum timer : std::uint8_t { opened_timer = 1, check_timer = 2, closed_timer = 3 };
+  /// What a lane found out; it may outlive the actor.
+  struct outcome {
+    std::mutex mutex{};
+    std::shared_ptr<device> made{};
+    failure why{};
+  };
+
+  void on_event(const device_event& msg);
+  void on_failed(device_failed& msg);
+  void on_watch(watch_device& msg);
+  device_report on_query();
+  void on_close(const close_device& msg);
+  void on_tick(const tick& msg);
+  void on_opened();
+  void on_closed();
+  void probe();
+  void tell_opened(result<std::shared_ptr<device>> what);
+  void run_on_lane(const std::string& what, std::uint8_t then, std::function<void(outcome&)> body);
+  std::string text() const;
+
+  interface::pointer self_;
+  const environment& env_;
+  device_actor_options options_;
+  std::shared_ptr<outcome> outcome_{std::make_shared<outcome>()};
+  std::unique_ptr<lane> lane_{};
+  std::shared_ptr<device> device_{};
+  device_stream health_{};
+  std::uint64_t probes_ = 0;
+  bool probing_ = false;
+  bool closing_ = false;
+  std::optional<device_failed> failed_{};
+  std::vector<std::shared_ptr<device_watcher>> watchers_{};
+};
+
+device_actor spawn_device(caf::actor_system& system, const environment& env,
+                          device_actor_options options);
+
+/// Has `device_event{number}` sent to an actor when `event` passed or never will. The actor is not
+/// kept alive by it.
+template <class Handle>
+result<void> notify_actor(device& on, const stream_event& event, const Handle& to,
+                          std::uint64_t number) {
+  auto weak = caf::actor_cast<caf::weak_actor_ptr>(to);
+  return on.notify(event, [weak, number](const result<void>& out) {
+    if (auto strong = weak.lock())
+      tell_from_outside(caf::actor_cast<Handle>(strong),
+                        device_event{.number = number, .why = out ? failure{} : out.error()});
+  });
+}
+
+} // namespace troupe

@@ -1,0 +1,473 @@
+// The CPU kernels against what the machine gives plain code: the same expression in Eigen, or a
+// memcpy of as many bytes. One thread. Each kernel on arrays that stay in the second-level cache,
+// and on arrays of 16 MiB; sums and updates are checked against the peer's.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include <Eigen/Core>
+
+#include <troupe/kernels/bucket.hpp>
+#include <troupe/kernels/casts.hpp>
+#include <troupe/kernels/elementwise.hpp>
+#include <troupe/kernels/gather_scatter.hpp>
+#include <troupe/kernels/nn.hpp>
+#include <troupe/kernels/optimizers.hpp>
+#include <troupe/kernels/reduce.hpp>
+
+#include "detail/bench.hpp"
+
+namespace k = troupe::kernels;
+
+namespace {
+
+using array = Eigen::Map<Eigen::ArrayXf>;
+using matrix = Eigen::Map<Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+/// Memory as Eigen likes it, filled.
+struct floats {
+  explicit floats(std::size_t n, unsigned seed = 1) : x(static_cast<Eigen::Index>(n)) {
+    std::mt19937 random{seed};
+    std::uniform_real_distribution<float> draw{0.1f, 1.0f};
+    for (auto& each : x)
+      each = draw(random);
+  }
+  std::span<float> all() { return {x.data(), static_cast<std::size_t>(x.size())}; }
+  array map() { return {x.data(), x.size()}; }
+  Eigen::ArrayXf x;
+};
+
+/// Whether the compiler must believe that somebody reads it.
+template <class T>
+void used(const T& x) {
+  asm volatile("" : : "g"(&x) : "memory");
+}
+
+/// Seconds a call, over enough calls that a clock can tell.
+double time_of(const std::function<void()>& call, double seconds_min) {
+  std::size_t calls = 1;
+  for (;;) {
+    const auto begin = bench::steady::now();
+    for (std::size_t i = 0; i < calls; ++i)
+      call();
+    const double took = bench::seconds_since(begin);
+    if (took >= seconds_min)
+      return took / static_cast<double>(calls);
+    calls = took <= 0 ? calls * 10
+                      : std::max(calls + 1, static_cast<std::size_t>(1.2 * seconds_min / took
+                                                                     * static_cast<double>(calls)));
+  }
+}
+
+struct suite {
+  bench::report& report;
+  double seconds_min;
+
+  /// `bytes`: read and written by a call.
+  void row(const std::string& name, std::size_t n, double bytes, const char* peer,
+           const std::function<void()>& ours, const std::function<void()>& theirs) {
+    const auto full = name + (n <= 1 << 16 ? "_cache" : "_memory");
+    if (!report.wants(full))
+      return;
+    auto samples = report.interleave({[&] { return bytes / time_of(ours, seconds_min) * 1e-9; },
+                                      [&] { return bytes / time_of(theirs, seconds_min) * 1e-9; }});
+    report.add({.name = full,
+                .params = {{"elements", std::to_string(n)}},
+                .unit = "GB/s",
+                .direction = bench::better::more,
+                .ours = samples[0],
+                .peer = peer,
+                .peers = samples[1]});
+  }
+};
+
+void elementwise(suite& s, std::size_t n) {
+  floats a(n, 1), b(n, 2), c(n, 3), d(n, 3);
+  const double f = static_cast<double>(n) * sizeof(float);
+  s.row(
+    "add", n, 3 * f, "eigen",
+    [&] {
+      k::add<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map() + b.map();
+      used(d);
+    });
+  s.row(
+    "mul", n, 3 * f, "eigen",
+    [&] {
+      k::mul<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map() * b.map();
+      used(d);
+    });
+  s.row(
+    "div", n, 3 * f, "eigen",
+    [&] {
+      k::div<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map() / b.map();
+      used(d);
+    });
+  s.row(
+    "max", n, 3 * f, "eigen",
+    [&] {
+      k::max<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map().max(b.map());
+      used(d);
+    });
+  s.row(
+    "axpy", n, 3 * f, "eigen",
+    [&] {
+      k::axpy<float>(1e-9f, a.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() += 1e-9f * a.map();
+      used(d);
+    });
+  s.row(
+    "scale", n, 2 * f, "eigen",
+    [&] {
+      k::scale<float>(0.5f, a.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = 0.5f * a.map();
+      used(d);
+    });
+  s.row(
+    "fill", n, f, "eigen",
+    [&] {
+      k::fill<float>(0.5f, c.all());
+      used(c);
+    },
+    [&] {
+      d.map().setConstant(0.5f);
+      used(d);
+    });
+  s.row(
+    "relu_forward", n, 2 * f, "eigen",
+    [&] {
+      k::relu_forward<float>(a.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map().max(0.0f);
+      used(d);
+    });
+  s.row(
+    "relu_backward", n, 3 * f, "eigen",
+    [&] {
+      k::relu_backward<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = (a.map() > 0.0f).select(b.map(), 0.0f);
+      used(d);
+    });
+}
+
+void reductions(suite& s, std::size_t n) {
+  floats a(n);
+  const double f = static_cast<double>(n) * sizeof(float);
+  s.row(
+    "sum", n, f, "eigen",
+    [&] {
+      auto x = k::sum<float>(a.all());
+      used(x);
+    },
+    [&] {
+      auto x = a.map().sum();
+      used(x);
+    });
+  s.row(
+    "max_element", n, f, "eigen",
+    [&] {
+      auto x = k::max_element<float>(a.all());
+      used(x);
+    },
+    [&] {
+      auto x = a.map().maxCoeff<Eigen::PropagateNaN>();
+      used(x);
+    });
+  s.row(
+    "l2_norm", n, f, "eigen",
+    [&] {
+      auto x = k::l2_norm<float>(a.all());
+      used(x);
+    },
+    [&] {
+      auto x = std::sqrt(a.map().cast<double>().square().sum());
+      used(x);
+    });
+}
+
+void updates(suite& s, std::size_t n) {
+  floats p(n, 1), g(n, 2), m(n, 3), v(n, 4), q(n, 1), o(n, 3), w(n, 4);
+  const double f = static_cast<double>(n) * sizeof(float);
+  s.row(
+    "sgd_update", n, 3 * f, "eigen",
+    [&] {
+      k::sgd_update<float>(p.all(), p.all(), g.all(), {.learning_rate = 1e-9});
+      used(p);
+    },
+    [&] {
+      q.map() -= 1e-9f * g.map();
+      used(q);
+    });
+  s.row(
+    "momentum_update", n, 5 * f, "eigen",
+    [&] {
+      k::momentum_update<float>(p.all(), p.all(), m.all(), m.all(), g.all(),
+                                {.learning_rate = 1e-9});
+      used(p);
+    },
+    [&] {
+      o.map() = 0.9f * o.map() - 1e-9f * g.map();
+      q.map() += o.map();
+      used(q);
+    });
+  s.row(
+    "adagrad_update", n, 5 * f, "eigen",
+    [&] {
+      k::adagrad_update<float>(p.all(), p.all(), v.all(), v.all(), g.all(),
+                               {.learning_rate = 1e-9});
+      used(p);
+    },
+    [&] {
+      w.map() += g.map().square();
+      q.map() -= 1e-9f * g.map() / (w.map().sqrt() + 1e-7f);
+      used(q);
+    });
+  s.row(
+    "adam_update", n, 7 * f, "eigen",
+    [&] {
+      k::adam_update<float>(p.all(), p.all(), m.all(), m.all(), v.all(), v.all(), g.all(), 10,
+                            {.learning_rate = 1e-9});
+      used(p);
+    },
+    [&] {
+      o.map() = 0.9f * o.map() + 0.1f * g.map();
+      w.map() = 0.999f * w.map() + 0.001f * g.map().square();
+      q.map() -= 1e-9f * o.map() / (w.map().sqrt() + 1e-7f);
+      used(q);
+    });
+}
+
+/// A memcpy that moves as many bytes as the kernel reads and writes.
+std::function<void()> memcpy_of(std::vector<char>& from, std::vector<char>& to, double bytes) {
+  from.resize(static_cast<std::size_t>(bytes / 2), 1);
+  to.resize(from.size(), 2);
+  return [&] {
+    std::memcpy(to.data(), from.data(), from.size());
+    used(to);
+  };
+}
+
+void moves(suite& s, std::size_t n) {
+  floats a(n), c(n);
+  std::vector<std::uint16_t> half(n), other(n);
+  std::vector<char> from, to;
+  const double f = static_cast<double>(n) * sizeof(float);
+  auto copy = memcpy_of(from, to, 1.5 * f);
+  k::cast_f32_to_bf16(a.all(), half);
+  k::cast_f32_to_f16(a.all(), other);
+  s.row(
+    "cast_f32_to_bf16", n, 1.5 * f, "memcpy",
+    [&] {
+      k::cast_f32_to_bf16(a.all(), half);
+      used(half);
+    },
+    copy);
+  s.row(
+    "cast_bf16_to_f32", n, 1.5 * f, "memcpy",
+    [&] {
+      k::cast_bf16_to_f32(half, c.all());
+      used(c);
+    },
+    copy);
+  s.row(
+    "cast_f32_to_f16", n, 1.5 * f, "memcpy",
+    [&] {
+      k::cast_f32_to_f16(a.all(), other);
+      used(other);
+    },
+    copy);
+  s.row(
+    "cast_f16_to_f32", n, 1.5 * f, "memcpy",
+    [&] {
+      k::cast_f16_to_f32(other, c.all());
+      used(c);
+    },
+    copy);
+
+  std::vector<std::span<const float>> parts;
+  std::vector<std::span<float>> targets;
+  for (std::size_t at = 0; at < n;) { // layers and their biases
+    for (std::size_t len :
+         {std::min<std::size_t>(4096, n - at), std::min<std::size_t>(64, n - at)}) {
+      len = std::min(len, n - at);
+      parts.push_back(a.all().subspan(at, len));
+      targets.push_back(a.all().subspan(at, len));
+      at += len;
+    }
+  }
+  s.row(
+    "pack_bucket", n, 2 * f, "memcpy",
+    [&] {
+      k::pack_bucket(parts, c.all());
+      used(c);
+    },
+    [&] {
+      std::memcpy(c.x.data(), a.x.data(), n * sizeof(float));
+      used(c);
+    });
+  s.row(
+    "pack_bucket_bf16", n, 1.5 * f, "memcpy",
+    [&] {
+      k::pack_bucket_bf16(parts, half);
+      used(half);
+    },
+    copy);
+  s.row(
+    "unpack_bucket", n, 2 * f, "eigen",
+    [&] {
+      k::unpack_bucket(c.all(), targets, 0.5f);
+      used(a);
+    },
+    [&] {
+      a.map() = 0.5f * c.map();
+      used(a);
+    });
+  s.row(
+    "unpack_bucket_bf16", n, 1.5 * f, "memcpy",
+    [&] {
+      k::unpack_bucket_bf16(half, targets, 0.5f);
+      used(a);
+    },
+    copy);
+
+  constexpr std::size_t cols = 64;
+  const std::size_t height = n / cols, count = height / 2;
+  std::vector<std::int64_t> rows(count);
+  std::mt19937_64 random{7};
+  for (auto& row : rows)
+    row = static_cast<std::int64_t>(random() % height);
+  floats values(count * cols, 5);
+  const double moved = static_cast<double>(count * cols) * sizeof(float);
+  s.row(
+    "gather_rows", n, 2 * moved, "row memcpy",
+    [&] {
+      k::gather_rows<float>(a.all(), cols, rows, values.all());
+      used(values);
+    },
+    [&] {
+      for (std::size_t i = 0; i < count; ++i)
+        std::memcpy(values.x.data() + i * cols,
+                    a.x.data() + static_cast<std::size_t>(rows[i]) * cols, cols * sizeof(float));
+      used(values);
+    });
+  s.row(
+    "scatter_add_rows", n, 3 * moved, "eigen",
+    [&] {
+      k::scatter_rows<float>(k::scatter_op::add, c.all(), cols, rows, values.all());
+      used(c);
+    },
+    [&] {
+      for (std::size_t i = 0; i < count; ++i)
+        array(c.x.data() + static_cast<std::size_t>(rows[i]) * cols, cols) +=
+          array(values.x.data() + i * cols, cols);
+      used(c);
+    });
+}
+
+/// One layer of the perceptron that Fashion-MNIST trains, and its loss.
+void layers(suite& s) {
+  const k::dense_size size{64, 784, 128};
+  floats x(size.batch * size.inputs, 1), w(size.inputs * size.outputs, 2), b(size.outputs, 3),
+    y(size.batch * size.outputs, 4), dw(size.inputs * size.outputs), db(size.outputs),
+    dx(size.batch * size.inputs);
+  const auto rows = static_cast<Eigen::Index>(size.batch),
+             in = static_cast<Eigen::Index>(size.inputs),
+             out = static_cast<Eigen::Index>(size.outputs);
+  matrix mx(x.x.data(), rows, in), mw(w.x.data(), in, out), my(y.x.data(), rows, out),
+    mdw(dw.x.data(), in, out), mdx(dx.x.data(), rows, in);
+  Eigen::Map<Eigen::RowVectorXf> mb(b.x.data(), out), mdb(db.x.data(), out);
+  const double bytes = static_cast<double>(x.x.size() + w.x.size() + y.x.size()) * sizeof(float);
+  const std::size_t n = 1 << 16;
+  s.row(
+    "dense_forward", n, bytes, "eigen",
+    [&] {
+      k::dense_forward<float>(x.all(), std::span<const float>{w.all()},
+                              std::span<const float>{b.all()}, size, y.all());
+      used(y);
+    },
+    [&] {
+      my.noalias() = mx * mw;
+      my.rowwise() += mb;
+      used(y);
+    });
+  s.row(
+    "dense_backward", n, 2 * bytes, "eigen",
+    [&] {
+      k::dense_backward<float>(x.all(), std::span<const float>{w.all()}, y.all(), size, dw.all(),
+                               db.all(), dx.all());
+      used(dw);
+    },
+    [&] {
+      mdw.noalias() = mx.transpose() * my;
+      mdb = my.colwise().sum();
+      mdx.noalias() = my * mw.transpose();
+      used(dw);
+    });
+  constexpr std::size_t batch = 1024, classes = 10;
+  floats logits(batch * classes, 6), grad(batch * classes);
+  std::vector<std::int64_t> labels(batch, 3);
+  s.row(
+    "softmax_cross_entropy", n, 2.0 * batch * classes * sizeof(float), "eigen",
+    [&] {
+      auto loss =
+        k::softmax_cross_entropy<float, std::int64_t>(logits.all(), labels, classes, grad.all());
+      used(loss);
+    },
+    [&] {
+      float loss = 0;
+      for (std::size_t i = 0; i < batch; ++i) {
+        Eigen::Map<Eigen::Array<float, 1, Eigen::Dynamic>> row(logits.x.data() + i * classes,
+                                                               classes),
+          to(grad.x.data() + i * classes, classes);
+        const float top = row.maxCoeff();
+        to = (row - top).exp();
+        const float total = to.sum();
+        to /= total * static_cast<float>(batch);
+        to[labels[i]] -= 1.0f / static_cast<float>(batch);
+        loss += std::log(total) - (row[labels[i]] - top);
+      }
+      used(loss);
+    });
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  bench::report report{"kernels", argc, argv};
+  suite s{report, report.quick() ? 0.002 : 0.02};
+  for (std::size_t n : {std::size_t{1} << 14, std::size_t{1} << 22}) {
+    elementwise(s, n);
+    reductions(s, n);
+    updates(s, n);
+    moves(s, n);
+  }
+  layers(s);
+  return report.finish();
+}

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <troupe/device/comm_set.hpp>
+#include <troupe/device/ops.hpp>
+
+namespace troupe {
+
+struct bucket_options {
+  std::size_t bucket_bytes = std::size_t{4} << 20; ///< of f32; a larger gradient has one of its own
+  bool bf16 = false; ///< half the bytes on the way; the sum is of rounded numbers
+  float scale = 1;   ///< of the sum: 1 / members for the mean
+};
+
+/// Sums gradients over a group while later ones are still computed: each bucket that is full is
+/// packed, summed and unpacked on a communication stream, behind the event at which its last
+/// gradient was enqueued. All members hand in the same gradients in the same order. One thread at a
+/// time.
+class bucket_reducer {
+public:
+  /// `comm_stream`: of the same device, for the group alone.
+  bucket_reducer(std::shared_ptr<device> on, device_comm comm, device_stream comm_stream,
+                 bucket_options options = {});
+
+  /// `gradient` (f32) is enqueued on `compute`; it becomes the group's sum, in place.
+  result<void> add(const device_tensor& gradient, const device_stream& compute);
+  /// The rest goes too. What `compute` gets from now on runs once all sums are there; the event is
+  /// where.
+  result<stream_event> finish(const device_stream& compute);
+
+  /// Buckets that went since the reducer was made.
+  std::uint64_t bucket_count() const { return buckets_; }
+
+private:
+  result<void> flush(const device_stream& compute);
+  const std::shared_ptr<device> on_;
+  const device_comm comm_;
+  const device_stream comm_stream_;
+  const bucket_options options_;
+  device_ops ops_;
+  std::vector<device_tensor> waiting_{};
+  std::size_t waiting_bytes_ = 0;
+  std::uint64_t buckets_ = 0;
+};
+
+} // namespace troupe

@@ -1,0 +1,327 @@
+#include <troupe/device/comm_set.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/device/detail/device_core.hpp>
+
+namespace troupe {
+
+namespace detail {
+
+struct comm_state final : event_guard {
+  group_epoch epoch{};
+  std::uint32_t rank = 0;
+  std::uint32_t size = 0;
+  native_comm native{};
+  mutable std::mutex mutex{};   ///< held while the table works on it
+  std::optional<failure> why{}; ///< set: it ends, and the table must not be asked
+  std::optional<failure> broken() const override {
+    std::lock_guard lock{mutex};
+    return why;
+  }
+};
+
+/// Shared with the lanes that abort, which may outlive the device.
+struct comm_table : std::enable_shared_from_this<comm_table> {
+  explicit comm_table(std::shared_ptr<device_core> c)
+    : core{c.get()},
+      hold{c},
+      env{c->env},
+      functions{c->table},
+      id{c->id},
+      changed{c->env.waits.make_point()} {}
+
+  struct ending {
+    std::shared_ptr<comm_state> comm{};
+    std::unique_ptr<lane> thread{};
+    time_point deadline{};
+    bool ended = false;
+  };
+
+  std::string name_of(const comm_state& c) const {
+    return to_string(id) + " communicator of epoch " + std::to_string(value_of(c.epoch)) + ", rank "
+           + std::to_string(c.rank) + " of " + std::to_string(c.size);
+  }
+  void end(const std::shared_ptr<comm_state>& c, failure why);
+  void look(time_point now);
+  /// `ok` or `not_ready` for one that ends: it may be gone already.
+  device_answer status(const comm_state& c) const {
+    std::lock_guard lock{c.mutex};
+    return c.why || !c.native.handle ? device_answer{.status = device_status::not_ready}
+                                     : functions->collectives()->status(c.native);
+  }
+  std::shared_ptr<device_core> alive() const { return hold.lock(); }
+
+  device_core* const core; ///< only under `alive`
+  const std::weak_ptr<device_core> hold;
+  const environment env;
+  const std::shared_ptr<device_table> functions;
+  const device_id id;
+  mutable std::mutex mutex{};
+  const std::unique_ptr<wait_point> changed;
+  std::vector<std::shared_ptr<comm_state>> open{};
+  std::vector<std::shared_ptr<ending>> endings{};
+  std::optional<group_epoch> revoked{};
+};
+
+/// Marks it broken and has it aborted; the first reason stays.
+void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
+  {
+    std::lock_guard lock{c->mutex};
+    if (c->why)
+      return;
+    c->why = std::move(why);
+  }
+  auto core_now = alive();
+  const auto abort_max = core_now ? core_now->options.abort_max : duration{};
+  auto job = std::make_shared<ending>();
+  job->comm = c;
+  job->deadline = after(env.clock.now(), abort_max);
+  {
+    std::lock_guard lock{mutex};
+    std::erase(open, c);
+    endings.push_back(job);
+  }
+  mark(env, "device.comm_aborted");
+  auto body = [self = shared_from_this(), job] {
+    (void)self->functions->bind(self->id.index);
+    (void)self->functions->collectives()->abort(job->comm->native);
+    std::lock_guard lock{self->mutex};
+    job->ended = true;
+    self->changed->notify_all();
+  };
+  auto thread = env.lanes.start("abort-" + to_string(id), std::move(body));
+  std::lock_guard lock{mutex};
+  job->thread = std::move(thread);
+}
+
+/// The poller's round: communicators that broke by themselves, aborts that ended or hang.
+void comm_table::look(time_point now) {
+  std::vector<std::shared_ptr<comm_state>> all;
+  std::vector<std::shared_ptr<ending>> over;
+  {
+    std::lock_guard lock{mutex};
+    all = open;
+    std::erase_if(endings, [&](const std::shared_ptr<ending>& e) {
+      if (!e->thread || !(e->ended || now >= e->deadline))
+        return false;
+      over.push_back(e);
+      return true;
+    });
+  }
+  for (auto& c : all)
+    if (auto answer = status(*c); !answer.ok() && answer.status != device_status::not_ready)
+      end(c, make_failure(errc::collective_failed, name_of(*c) + ": " + to_string(answer)));
+  for (auto& e : over) {
+    if (e->ended) {
+      e->thread->join();
+      continue;
+    }
+    e->thread->abandon();
+    if (auto core_now = alive())
+      core_now->health->fail(
+        make_failure(errc::device_timeout, name_of(*e->comm) + ": its abort hangs"));
+  }
+}
+
+} // namespace detail
+
+group_epoch device_comm::epoch() const { return state_->epoch; }
+std::uint32_t device_comm::rank() const { return state_->rank; }
+std::uint32_t device_comm::size() const { return state_->size; }
+std::optional<failure> device_comm::broken() const { return state_->broken(); }
+
+comm_set::comm_set(std::shared_ptr<detail::device_core> core)
+  : table_{std::make_shared<detail::comm_table>(core)} {
+  if (core->table->collectives())
+    core->poller->also([weak = std::weak_ptr{table_}](time_point now) {
+      if (auto t = weak.lock())
+        t->look(now);
+    });
+}
+
+comm_set::~comm_set() = default;
+
+result<comm_key> comm_set::draw_key() {
+  auto* functions = table_->functions->collectives();
+  if (!functions)
+    return make_failure(errc::device_unavailable, to_string(table_->id) + ": collectives: "
+                                                    + table_->functions->why_no_collectives());
+  comm_key out;
+  if (auto answer = functions->draw_key(out); !answer.ok())
+    return make_failure(
+      errc::collective_failed,
+      to_string(table_->id) + ": draw a communicator's key: " + to_string(answer));
+  return out;
+}
+
+namespace {
+
+/// Asks until the communicator is ready; looks up often enough that a revoke is seen soon.
+result<void> await_ready(detail::comm_table& t, const detail::comm_state& c, time_point deadline) {
+  for (;;) {
+    auto answer = t.status(c);
+    if (auto why = c.broken())
+      return std::move(*why);
+    if (answer.ok())
+      return {};
+    if (answer.status != device_status::not_ready)
+      return make_failure(errc::collective_failed, t.name_of(c) + ": " + to_string(answer));
+    const auto now = t.env.clock.now();
+    if (now >= deadline)
+      return make_failure(errc::deadline, t.name_of(c) + ": not all members have come");
+    std::unique_lock lock{t.mutex};
+    (void)t.changed->wait_until(lock,
+                                std::min(deadline, after(now, std::chrono::microseconds{200})));
+  }
+}
+
+} // namespace
+
+result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+                                   std::uint32_t rank, duration timeout) {
+  auto& core = *table_->core;
+  auto* functions = core.table->collectives();
+  if (auto why = core.refuse("open a communicator"))
+    return std::move(*why);
+  if (!functions)
+    return make_failure(errc::device_unavailable,
+                        to_string(core.id) + ": collectives: " + core.table->why_no_collectives());
+  if (size == 0 || rank >= size)
+    return make_failure(errc::invalid_argument, to_string(core.id) + ": communicator: rank is "
+                                                  + std::to_string(rank) + " of "
+                                                  + std::to_string(size));
+  auto state = std::make_shared<detail::comm_state>();
+  state->epoch = epoch;
+  state->rank = rank;
+  state->size = size;
+  {
+    std::lock_guard lock{table_->mutex};
+    if (table_->revoked && epoch <= *table_->revoked)
+      return make_failure(errc::revoked, table_->name_of(*state) + ": the epoch was ended");
+    if (table_->open.size() + table_->endings.size() >= core.options.comms_max)
+      return make_failure(errc::out_of_range, to_string(core.id) + ": "
+                                                + std::to_string(core.options.comms_max)
+                                                + " communicators are open");
+  }
+  core.bind();
+  auto answer = functions->open(core.id.index, key, size, rank, state->native);
+  if (!answer.ok() && answer.status != device_status::not_ready)
+    return make_failure(errc::collective_failed,
+                        table_->name_of(*state) + ": " + to_string(answer));
+  bool too_late = false;
+  {
+    std::lock_guard lock{table_->mutex};
+    too_late = table_->revoked && epoch <= *table_->revoked;
+    table_->open.push_back(state);
+  }
+  auto ready =
+    too_late
+      ? result<void>{make_failure(errc::revoked, table_->name_of(*state) + ": the epoch was ended")}
+      : await_ready(*table_, *state, after(core.env.clock.now(), timeout));
+  if (!ready) {
+    table_->end(state, ready.error());
+    return ready.error();
+  }
+  device_comm out;
+  out.state_ = std::move(state);
+  return out;
+}
+
+result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_stream& stream,
+                                          void* data, std::uint64_t count, dtype type) {
+  auto& core = *table_->core;
+  if (auto why = core.refuse("all_reduce"))
+    return std::move(*why);
+  if (!comm || !stream)
+    return make_failure(errc::invalid_argument,
+                        to_string(core.id) + ": all_reduce: no communicator or no stream");
+  if (type != dtype::f32 && type != dtype::bf16)
+    return make_failure(errc::dtype_mismatch, to_string(core.id) + ": all_reduce: type is "
+                                                + to_string(type) + ", expected f32 or bf16");
+  if (auto why = comm.broken())
+    return std::move(*why);
+  core.bind();
+  ++core.operations;
+  auto answer = [&] {
+    std::lock_guard lock{comm.state_->mutex}; // an abort waits until this call is over
+    return comm.state_->why
+             ? device_answer{.status = device_status::not_ready}
+             : core.table->collectives()->all_reduce(comm.state_->native, data, count,
+                                                     type == dtype::bf16, stream.native());
+  }();
+  if (answer.status == device_status::not_ready) {
+    auto ready =
+      await_ready(*table_, *comm.state_, after(core.env.clock.now(), core.options.hang_after));
+    if (!ready) {
+      table_->end(comm.state_, ready.error());
+      return ready.error();
+    }
+  } else if (!answer.ok()) {
+    if (is_final(answer.status) && !core.table->health(core.id.index).ok())
+      return core.fail(stream.name(), "all_reduce", answer);
+    auto why = make_failure(errc::collective_failed,
+                            table_->name_of(*comm.state_) + ": all_reduce: " + to_string(answer));
+    table_->end(comm.state_, why);
+    return why;
+  }
+  return mark(comm, stream);
+}
+
+result<stream_event> comm_set::mark(const device_comm& comm, const device_stream& stream) {
+  auto& core = *table_->core;
+  stream_event out;
+  out.state_ =
+    std::make_shared<detail::event_state>(core.shared_from_this(), stream.state_, "all_reduce");
+  out.state_->since = core.env.clock.now();
+  out.state_->guard = comm.state_;
+  auto made = core.take_event(out.state_->native);
+  if (made.ok())
+    made = core.table->record(stream.native(), out.state_->native);
+  if (!made.ok())
+    return core.fail(stream.name(), "all_reduce", made);
+  return out;
+}
+
+void comm_set::revoke(group_epoch epoch, const std::string& reason) {
+  std::vector<std::shared_ptr<detail::comm_state>> over;
+  {
+    std::lock_guard lock{table_->mutex};
+    if (!table_->revoked || *table_->revoked < epoch)
+      table_->revoked = epoch;
+    for (auto& c : table_->open)
+      if (c->epoch <= epoch)
+        over.push_back(c);
+  }
+  for (auto& c : over)
+    table_->end(c, make_failure(errc::revoked, table_->name_of(*c) + ": " + reason));
+}
+
+std::uint32_t comm_set::open_count() const {
+  std::lock_guard lock{table_->mutex};
+  return static_cast<std::uint32_t>(table_->open.size() + table_->endings.size());
+}
+
+bool comm_set::close(time_point deadline) {
+  revoke(group_epoch{~std::uint32_t{0}}, "the device is closed");
+  for (bool in_vain = false;;) {
+    table_->look(table_->env.clock.now());
+    std::unique_lock lock{table_->mutex};
+    if (table_->endings.empty())
+      return true;
+    const auto now = table_->env.clock.now();
+    if (now >= deadline || in_vain) {
+      for (auto& e : table_->endings)
+        if (e->thread)
+          e->thread->abandon();
+      table_->endings.clear();
+      return false;
+    }
+    (void)table_->changed->wait_until(
+      lock, std::min(deadline, after(now, std::chrono::milliseconds{10})));
+    in_vain = detail::waits_in_vain(table_->env, now);
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,215 @@
+#include <troupe/device/cpu_table.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <troupe/device/detail/cpu_collectives.hpp>
+#include <troupe/device/detail/cpu_stream.hpp>
+
+namespace troupe {
+
+namespace {
+
+using namespace detail;
+
+constexpr std::size_t alignment_bytes = 64;
+
+class cpu_table final : public device_table {
+public:
+  cpu_table(const environment& env, cpu_table_options options)
+    : env_{env},
+      options_{options},
+      shared_{std::make_shared<cpu_shared>(env)},
+      collectives_{env, [](native_stream s, device_op op) {
+                     return static_cast<holder*>(s.handle)->stream->push(std::move(op));
+                   }} {
+    in_use_.resize(options.devices);
+  }
+
+  ~cpu_table() override {
+    for (auto* s : streams_) {
+      (void)s->stream->stop(std::chrono::seconds{1});
+      delete s;
+    }
+  }
+
+  device_kind kind() const override { return device_kind::cpu; }
+  result<std::uint32_t> count() override { return options_.devices; }
+
+  result<device_facts> describe(std::uint32_t device) override {
+    return device_facts{.name = "CPU lane " + std::to_string(device),
+                        .arch = {},
+                        .memory_bytes = options_.memory_bytes};
+  }
+
+  device_answer bind(std::uint32_t device) override {
+    return device < options_.devices ? device_answer{} : no_device();
+  }
+
+  device_answer health(std::uint32_t device) override {
+    std::vector<std::shared_ptr<cpu_stream>> all;
+    {
+      std::lock_guard lock{mutex_};
+      for (auto* s : streams_)
+        if (s->device == device)
+          all.push_back(s->stream);
+    }
+    for (auto& s : all)
+      if (auto answer = s->failed(); !answer.ok())
+        return answer;
+    return {};
+  }
+
+  // --- memory
+
+  device_answer allocate(std::uint32_t device, std::size_t bytes, void*& out) override {
+    std::lock_guard lock{mutex_};
+    if (device >= options_.devices)
+      return no_device();
+    if (options_.memory_bytes != 0 && bytes > options_.memory_bytes - in_use_[device])
+      return {.status = device_status::out_of_memory};
+    out = ::operator new (bytes, std::align_val_t{alignment_bytes}, std::nothrow);
+    if (!out)
+      return {.status = device_status::out_of_memory};
+    in_use_[device] += bytes;
+    sizes_[out] = bytes;
+    return {};
+  }
+
+  device_answer release(std::uint32_t device, void* memory) override {
+    std::lock_guard lock{mutex_};
+    auto at = sizes_.find(memory);
+    if (at == sizes_.end())
+      return {.status = device_status::invalid, .text = "memory of nobody's"};
+    in_use_[device] -= at->second;
+    sizes_.erase(at);
+    ::operator delete (memory, std::align_val_t{alignment_bytes});
+    return {};
+  }
+
+  device_answer allocate_host(std::size_t bytes, void*& out) override {
+    out = ::operator new (bytes, std::align_val_t{alignment_bytes}, std::nothrow);
+    return {.status = out ? device_status::ok : device_status::out_of_memory};
+  }
+
+  device_answer release_host(void* memory) override {
+    ::operator delete (memory, std::align_val_t{alignment_bytes});
+    return {};
+  }
+
+  // --- streams and events
+
+  device_answer make_stream(std::uint32_t device, const std::string& name,
+                            native_stream& out) override {
+    auto made = std::make_shared<cpu_stream>(shared_, device_id{device_kind::cpu, device},
+                                             options_.queue_len_max, options_.full_max);
+    made->start(name, made);
+    std::lock_guard lock{mutex_};
+    streams_.push_back(new holder{made, device});
+    out.handle = streams_.back();
+    return {};
+  }
+
+  device_answer drop_stream(native_stream stream) override {
+    auto* s = static_cast<holder*>(stream.handle);
+    {
+      std::lock_guard lock{mutex_};
+      std::erase(streams_, s);
+    }
+    (void)s->stream->stop(std::chrono::seconds{1});
+    delete s;
+    return {};
+  }
+
+  device_answer make_event(std::uint32_t, native_event& out) override {
+    out.handle = new cpu_event;
+    return {};
+  }
+
+  device_answer drop_event(native_event event) override {
+    delete static_cast<cpu_event*>(event.handle);
+    return {};
+  }
+
+  device_answer record(native_stream stream, native_event event) override {
+    return of(stream).record(of(event));
+  }
+
+  device_answer depend(native_stream stream, native_event event) override {
+    return of(stream).depend(of(event));
+  }
+
+  device_answer query(native_event event) override {
+    std::lock_guard lock{shared_->mutex};
+    return state_of(of(event));
+  }
+
+  device_answer await(native_event event, time_point deadline) override {
+    std::unique_lock lock{shared_->mutex};
+    wait_for(*shared_->changed, lock, deadline,
+             [&] { return state_of(of(event)).status != device_status::not_ready; });
+    return state_of(of(event));
+  }
+
+  // --- work
+
+  device_answer run(native_stream stream, const device_op& op) override {
+    return of(stream).push(op);
+  }
+
+  device_answer copy(native_stream stream, void* to, const void* from, std::size_t bytes,
+                     copy_kind) override {
+    return of(stream).push({.name = "copy", .run = [=](const launch_site&) {
+                              std::memcpy(to, from, bytes);
+                              return device_answer{};
+                            }});
+  }
+
+  device_answer post(native_stream stream, void (*call)(void*), void* argument) override {
+    return of(stream).push({.name = "post", .run = [=](const launch_site&) {
+                              call(argument);
+                              return device_answer{};
+                            }});
+  }
+
+  collective_device_table* collectives() override { return &collectives_; }
+
+private:
+  struct holder {
+    std::shared_ptr<cpu_stream> stream{};
+    std::uint32_t device = 0;
+  };
+
+  static cpu_stream& of(native_stream s) { return *static_cast<holder*>(s.handle)->stream; }
+  static cpu_event& of(native_event e) { return *static_cast<cpu_event*>(e.handle); }
+  static device_answer no_device() {
+    return {.status = device_status::unavailable, .text = "no such CPU device"};
+  }
+  static device_answer state_of(const cpu_event& e) {
+    if (!e.last || e.last->passed) // as on a GPU, one that was never recorded has passed
+      return {};
+    return e.last->failed.ok() ? device_answer{.status = device_status::not_ready} : e.last->failed;
+  }
+
+  const environment env_;
+  const cpu_table_options options_;
+  const std::shared_ptr<cpu_shared> shared_;
+  std::mutex mutex_{};
+  std::vector<holder*> streams_{};
+  std::vector<std::uint64_t> in_use_{};
+  std::unordered_map<void*, std::size_t> sizes_{};
+  cpu_collectives collectives_;
+};
+
+} // namespace
+
+std::shared_ptr<device_table> make_cpu_table(const environment& env, cpu_table_options options) {
+  return std::make_shared<cpu_table>(env, options);
+}
+
+} // namespace troupe

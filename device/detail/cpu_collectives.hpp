@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/core/device_port.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/transport/collective_group.hpp>
+
+namespace troupe::detail {
+
+/// Collectives among the CPU devices of one process: each communicator is a member of an in-process
+/// `collective_group`, formed on a lane of its own and driven by its stream's lane.
+class cpu_collectives final : public collective_device_table {
+public:
+  using push = std::function<device_answer(native_stream, device_op)>;
+
+  cpu_collectives(const environment& env, push run);
+  ~cpu_collectives() override;
+
+  device_answer draw_key(comm_key& out) override;
+  device_answer open(std::uint32_t device, const comm_key& key, std::uint32_t size,
+                     std::uint32_t rank, native_comm& out) override;
+  device_answer status(native_comm comm) override;
+  device_answer all_reduce(native_comm comm, void* data, std::uint64_t count, bool bf16,
+                           native_stream stream) override;
+  device_answer close(native_comm comm) override { return abort(comm); }
+  device_answer abort(native_comm comm) override;
+
+private:
+  /// Where those who draw near one key meet.
+  struct room {
+    std::mutex mutex{};
+    std::unique_ptr<wait_point> changed{};
+    std::vector<collective_member> members{}; ///< by rank; an empty address: not there yet
+    std::size_t missing = 0;
+  };
+  struct member {
+    std::shared_ptr<room> at{};
+    std::uint32_t rank = 0;
+    std::mutex mutex{};
+    device_answer answer{.status = device_status::not_ready};
+    bool aborted = false;
+    std::unique_ptr<collective_group> group{}; ///< made before the answer is `ok`
+    std::unique_ptr<lane> forming{};
+  };
+  struct handle {
+    std::shared_ptr<member> who{};
+  };
+
+  static member& of(native_comm comm) { return *static_cast<handle*>(comm.handle)->who; }
+  static void form(environment& env, const std::string& name, member& m);
+  std::shared_ptr<room> room_of(const comm_key& key, std::uint32_t size);
+
+  environment env_; ///< a group wants one that it may change
+  const push run_;
+  std::mutex mutex_{};
+  std::map<std::string, std::weak_ptr<room>> rooms_{};
+  std::vector<std::unique_ptr<handle>> handles_{};
+};
+
+} // namespace troupe::detail

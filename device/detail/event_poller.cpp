@@ -1,0 +1,178 @@
+#include <troupe/device/detail/event_poller.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::detail {
+
+namespace {
+
+/// Rounds when nothing is open: only the device's health is looked at.
+constexpr duration idle_every = std::chrono::milliseconds{100};
+
+/// Pollers that a failed device may still call. Never destroyed, so reachable to the end.
+void keep_for_ever(std::shared_ptr<event_poller> what) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<event_poller>>;
+  std::lock_guard lock{mutex};
+  kept.push_back(std::move(what));
+}
+
+} // namespace
+
+event_poller::event_poller(const environment& env, std::shared_ptr<device_table> table,
+                           device_id id, std::shared_ptr<device_health> health, duration poll_every,
+                           duration hang_after)
+  : env_{env},
+    table_{std::move(table)},
+    id_{id},
+    health_{std::move(health)},
+    poll_every_{poll_every},
+    hang_after_{hang_after},
+    changed_{env.waits.make_point()} {}
+
+void event_poller::run() {
+  (void)table_->bind(id_.index);
+  for (;;) {
+    round();
+    std::unique_lock lock{mutex_};
+    if (stopped_)
+      break;
+    const auto seen = std::exchange(wakes_, 0);
+    if (seen == 0)
+      (void)changed_->wait_until(
+        lock,
+        after(env_.clock.now(), open_.empty() ? std::max(idle_every, poll_every_) : poll_every_));
+    if (stopped_)
+      break;
+  }
+  std::lock_guard lock{mutex_};
+  ended_ = true;
+  changed_->notify_all();
+}
+
+void event_poller::round() {
+  const auto now = env_.clock.now();
+  if (health_->is_well())
+    if (auto answer = table_->health(id_.index); !answer.ok())
+      health_->fail(device_failure(id_, {}, nullptr, answer));
+  for (auto& check : checks_)
+    check(now);
+  std::vector<entry> open;
+  {
+    std::lock_guard lock{mutex_};
+    open = std::exchange(open_, {});
+  }
+  std::vector<std::pair<entry, result<void>>> done;
+  std::vector<entry> rest;
+  for (auto& e : open)
+    if (auto out = look(e, now))
+      done.emplace_back(std::move(e), std::move(*out));
+    else
+      rest.push_back(std::move(e));
+  std::unique_lock lock{mutex_};
+  if (stopped_)
+    for (auto& e : rest)
+      done.emplace_back(std::move(e), result<void>{stop_reason_});
+  else
+    open_.insert(open_.begin(), std::make_move_iterator(rest.begin()),
+                 std::make_move_iterator(rest.end()));
+  lock.unlock();
+  for (auto& [e, out] : done)
+    e.call(out);
+}
+
+std::optional<result<void>> event_poller::look(const entry& e, time_point now) {
+  if (auto why = health_->why())
+    return result<void>{std::move(*why)};
+  const auto answer = table_->query(e.event);
+  if (answer.status == device_status::not_ready) {
+    if (now - e.since < hang_after_)
+      return std::nullopt;
+    auto why = device_failure(id_, e.stream, e.operation,
+                              {.status = device_status::not_ready, .text = "hangs"});
+    health_->fail(why);
+    return result<void>{std::move(why)};
+  }
+  if (!answer.ok()) {
+    auto why = device_failure(id_, e.stream, e.operation, answer);
+    if (is_final(answer.status))
+      health_->fail(why);
+    return result<void>{std::move(why)};
+  }
+  if (auto why = e.broken ? e.broken() : std::nullopt)
+    return result<void>{std::move(*why)};
+  return result<void>{};
+}
+
+void event_poller::stop(const failure& why) {
+  std::vector<entry> open;
+  {
+    std::lock_guard lock{mutex_};
+    if (std::exchange(stopped_, true))
+      return;
+    stop_reason_ = why;
+    open = std::exchange(open_, {});
+    if (spare_tickets_.size() != tickets_.size())
+      keep_for_ever(shared_from_this());
+    changed_->notify_all();
+  }
+  for (auto& e : open)
+    e.call(result<void>{why});
+}
+
+bool event_poller::ended() const {
+  std::lock_guard lock{mutex_};
+  return ended_;
+}
+
+bool event_poller::await_end(time_point deadline) {
+  std::unique_lock lock{mutex_};
+  return wait_for(*changed_, lock, deadline, [this] { return ended_; });
+}
+
+bool event_poller::add(entry e, std::uint32_t open_max) {
+  std::lock_guard lock{mutex_};
+  if (stopped_ || open_.size() >= open_max)
+    return false;
+  open_.push_back(std::move(e));
+  ++wakes_;
+  changed_->notify_all();
+  return true;
+}
+
+std::uint64_t event_poller::open() const {
+  std::lock_guard lock{mutex_};
+  return open_.size();
+}
+
+void event_poller::wake() {
+  std::lock_guard lock{mutex_};
+  ++wakes_;
+  changed_->notify_all();
+}
+
+void* event_poller::ticket() {
+  std::lock_guard lock{mutex_};
+  if (spare_tickets_.empty())
+    return &tickets_.emplace_back(ticket_slot{this});
+  auto* out = spare_tickets_.back();
+  spare_tickets_.pop_back();
+  return out;
+}
+
+void event_poller::take_back(void* ticket) {
+  std::lock_guard lock{mutex_};
+  spare_tickets_.push_back(static_cast<ticket_slot*>(ticket));
+}
+
+void event_poller::posted(void* argument) {
+  auto* slot = static_cast<ticket_slot*>(argument);
+  auto* self = slot->of;
+  std::lock_guard lock{self->mutex_};
+  self->spare_tickets_.push_back(slot);
+  ++self->wakes_;
+  self->changed_->notify_all();
+}
+
+} // namespace troupe::detail

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/device/health.hpp>
+
+/// The one poller of a device: turns events that passed into calls.
+namespace troupe::detail {
+
+/// Runs on a lane of its own; all else from any thread. A host callback of the device only counts
+/// and wakes; the poller then asks for the events, and looks every `poll_every` in any case, since
+/// a device that failed calls nobody. An event that has not passed `hang_after` its submission
+/// fails the device.
+class event_poller : public std::enable_shared_from_this<event_poller> {
+public:
+  struct entry {
+    native_event event{};
+    std::shared_ptr<const void> keep{}; ///< the event
+    std::string stream{};
+    const char* operation = nullptr;
+    time_point since{};
+    std::function<std::optional<failure>()> broken{}; ///< a reason beside the device's own, if any
+    std::function<void(const result<void>&)> call{};
+  };
+
+  event_poller(const environment& env, std::shared_ptr<device_table> table, device_id id,
+               std::shared_ptr<device_health> health, duration poll_every, duration hang_after);
+
+  /// The lane's body: until `stop`.
+  void run();
+  /// What is still open is told `why`. Does not wait for the lane.
+  void stop(const failure& why);
+  bool ended() const;
+  /// Waits for the lane's body to end.
+  bool await_end(time_point deadline);
+  /// False when `open_max` are open.
+  bool add(entry e, std::uint32_t open_max);
+  std::uint64_t open() const;
+  /// Asked at each round as well, for what else must be looked at. Before `run`.
+  void also(std::function<void(time_point now)> check) { checks_.push_back(std::move(check)); }
+  /// Makes the next round come soon.
+  void wake();
+  /// The host callback that a stream calls; `argument` is a ticket from `ticket`.
+  static void posted(void* argument);
+  /// For one call of `posted`. While some have not come the poller is kept, for good on a device
+  /// that failed.
+  void* ticket();
+  /// The call that a ticket was for will not come: the device refused it.
+  void take_back(void* ticket);
+
+private:
+  struct ticket_slot {
+    event_poller* of = nullptr;
+  };
+  void round();
+  /// What became of it; none: nothing yet.
+  std::optional<result<void>> look(const entry& e, time_point now);
+
+  const environment env_;
+  const std::shared_ptr<device_table> table_;
+  const device_id id_;
+  const std::shared_ptr<device_health> health_;
+  const duration poll_every_;
+  const duration hang_after_;
+  std::vector<std::function<void(time_point)>> checks_{};
+
+  mutable std::mutex mutex_{};
+  const std::unique_ptr<wait_point> changed_;
+  std::vector<entry> open_{};
+  std::deque<ticket_slot> tickets_{};
+  std::vector<ticket_slot*> spare_tickets_{};
+  std::uint64_t wakes_ = 0;
+  bool stopped_ = false;
+  bool ended_ = false;
+  failure stop_reason_{};
+};
+
+} // namespace troupe::detail

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <string>
+
+#include <troupe/core/device_port.hpp>
+#include <troupe/core/tensor.hpp>
+
+namespace troupe::detail {
+
+/// Row-major matrices as they lie: c = op(a) op(b) + beta c, with c: [rows, cols] and `inner` the
+/// length of the sums.
+struct product {
+  dtype type = dtype::f32;
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  std::size_t rows = 0;
+  std::size_t cols = 0;
+  std::size_t inner = 0;
+  bool a_transposed = false; ///< a lies as [inner, rows]
+  bool b_transposed = false; ///< b lies as [cols, inner]
+  double beta = 0;           ///< 0 or 1
+};
+
+/// cuBLAS on one stream. The library is loaded, and its handle made, with the first product. Sums
+/// are of full products (no TF32). One thread at a time.
+class matrix_products {
+public:
+  explicit matrix_products(native_stream stream) : stream_{stream} {}
+  ~matrix_products();
+  matrix_products(const matrix_products&) = delete;
+  matrix_products& operator=(const matrix_products&) = delete;
+  /// Enqueues. The answer is `unavailable` without the library.
+  device_answer run(const product& what);
+
+private:
+  device_answer prepare();
+  [[maybe_unused]] const native_stream stream_; // as is the next, in a build without CUDA
+  [[maybe_unused]] void* handle_ = nullptr;
+};
+
+} // namespace troupe::detail

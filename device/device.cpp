@@ -1,0 +1,397 @@
+#include <troupe/device/device.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include <troupe/core/lane_context.hpp>
+#include <troupe/device/comm_set.hpp>
+#include <troupe/device/detail/device_core.hpp>
+
+namespace troupe {
+
+// --- handles
+
+const std::string& device_stream::name() const { return state_->name; }
+native_stream device_stream::native() const { return state_->native; }
+const char* stream_event::operation() const { return state_->operation; }
+
+void device_memory::used_on(const device_stream& stream) {
+  if (!state_ || !stream || stream.native().handle == state_->block.stream.handle)
+    return;
+  std::lock_guard lock{state_->mutex};
+  auto& all = state_->used_on;
+  auto same = [&](native_stream s) { return s.handle == stream.native().handle; };
+  if (std::none_of(all.begin(), all.end(), same))
+    all.push_back(stream.native());
+}
+
+std::shared_ptr<void> device_memory::owner() const { return state_; }
+
+// --- the device
+
+device::device(std::shared_ptr<detail::device_core> core)
+  : core_{std::move(core)}, comms_{std::make_unique<comm_set>(core_)} {}
+
+device::~device() {
+  destructor_waits here;
+  (void)close(std::chrono::seconds{1});
+}
+
+result<std::shared_ptr<device>> device::open(const environment& env,
+                                             std::shared_ptr<device_table> table,
+                                             std::uint32_t index, device_options options) {
+  const device_id id{table->kind(), index};
+  auto count = table->count();
+  if (!count)
+    return count.error();
+  if (index >= *count)
+    return make_failure(
+      errc::device_unavailable,
+      "there is no " + to_string(id) + ": " + std::to_string(*count) + " of that kind were found");
+  auto facts = table->describe(index);
+  if (!facts)
+    return facts.error();
+  auto core = std::make_shared<detail::device_core>(env, std::move(table), index, options);
+  core->facts = std::move(*facts);
+  if (auto answer = core->table->bind(index); !answer.ok())
+    return core->fail({}, "bind", answer);
+  std::shared_ptr<device> out{new device{core}};
+  core->poller_lane =
+    env.lanes.start("poll-" + to_string(id), [poller = core->poller] { poller->run(); });
+  trace(env, "device.opened", {{"device", to_string(id)}, {"name", core->facts.name}});
+  return out;
+}
+
+const device_id& device::id() const { return core_->id; }
+const device_facts& device::facts() const { return core_->facts; }
+comm_set& device::comms() { return *comms_; }
+std::optional<failure> device::why_failed() const { return core_->health->why(); }
+void device::on_failure(std::function<void(const failure&)> call) {
+  core_->health->listen(std::move(call));
+}
+void device::give_up(failure why) { core_->health->fail(std::move(why)); }
+void device::trim() {
+  core_->bind();
+  core_->pool.trim();
+  core_->host_pool.trim();
+}
+
+device_statistics device::statistics() const {
+  device_statistics out{.memory = core_->pool.statistics(),
+                        .host_memory = core_->host_pool.statistics(),
+                        .operations = core_->operations.load(),
+                        .events_open = core_->poller->open()};
+  std::lock_guard lock{core_->mutex};
+  out.streams = static_cast<std::uint32_t>(core_->streams.size());
+  return out;
+}
+
+// --- work
+
+result<device_stream> device::make_stream(std::string name) {
+  if (auto why = core_->refuse("make_stream"))
+    return std::move(*why);
+  core_->bind();
+  auto state = std::make_shared<detail::stream_state>();
+  state->name = std::move(name);
+  {
+    std::lock_guard lock{core_->mutex};
+    if (core_->streams.size() >= core_->options.streams_max)
+      return make_failure(errc::out_of_range, to_string(id()) + ": make_stream '" + state->name
+                                                + "': there are "
+                                                + std::to_string(core_->options.streams_max)
+                                                + " already, the most that are allowed");
+  }
+  auto answer = core_->table->make_stream(id().index, state->name, state->native);
+  if (!answer.ok())
+    return core_->fail(state->name, "make_stream", answer);
+  std::lock_guard lock{core_->mutex};
+  core_->streams.push_back(state);
+  device_stream out;
+  out.state_ = std::move(state);
+  return out;
+}
+
+namespace {
+
+failure no_stream(const device_id& id, const char* what) {
+  return make_failure(errc::invalid_argument, to_string(id) + ": " + what + ": the stream is none");
+}
+
+failure no_event(const device_id& id, const char* what) {
+  return make_failure(errc::invalid_argument, to_string(id) + ": " + what + ": the event is none");
+}
+
+} // namespace
+
+result<void> device::enqueue(const device_stream& stream, const device_op& op) {
+  if (auto why = core_->refuse(op.name))
+    return std::move(*why);
+  if (!stream)
+    return no_stream(id(), op.name);
+  core_->bind();
+  core_->operations.fetch_add(1, std::memory_order_relaxed);
+  auto answer = core_->table->run(stream.native(), op);
+  if (!answer.ok())
+    return core_->fail(stream.name(), op.name, answer);
+  return {};
+}
+
+stream_event device::event_for(const device_stream& stream, const char* operation,
+                               device_answer& answer) {
+  stream_event out;
+  out.state_ = std::make_shared<detail::event_state>(core_, stream.state_, operation);
+  out.state_->since = core_->env.clock.now();
+  answer = core_->take_event(out.state_->native);
+  if (answer.ok())
+    answer = core_->table->record(stream.native(), out.state_->native);
+  return out;
+}
+
+result<stream_event> device::submit(const device_stream& stream, device_op op) {
+  if (auto put = enqueue(stream, op); !put)
+    return put.error();
+  device_answer answer;
+  auto out = event_for(stream, op.name, answer);
+  if (!answer.ok())
+    return core_->fail(stream.name(), op.name, answer);
+  return out;
+}
+
+result<stream_event> device::copy(const device_stream& stream, void* to, const void* from,
+                                  std::size_t bytes, copy_kind kind) {
+  if (auto why = core_->refuse("copy"))
+    return std::move(*why);
+  if (!stream)
+    return no_stream(id(), "copy");
+  if (bytes != 0 && (!to || !from))
+    return make_failure(errc::invalid_argument, to_string(id()) + " stream '" + stream.name()
+                                                  + "': copy of " + std::to_string(bytes)
+                                                  + " bytes: an address is null");
+  core_->bind();
+  core_->operations.fetch_add(1, std::memory_order_relaxed);
+  auto answer =
+    bytes == 0 ? device_answer{} : core_->table->copy(stream.native(), to, from, bytes, kind);
+  stream_event out;
+  if (answer.ok())
+    out = event_for(stream, "copy", answer);
+  if (!answer.ok())
+    return core_->fail(stream.name(), "copy", answer);
+  return out;
+}
+
+result<stream_event> device::mark(const device_stream& stream) {
+  if (auto why = core_->refuse("mark"))
+    return std::move(*why);
+  if (!stream)
+    return no_stream(id(), "mark");
+  core_->bind();
+  device_answer answer;
+  auto out = event_for(stream, "mark", answer);
+  if (!answer.ok())
+    return core_->fail(stream.name(), "mark", answer);
+  return out;
+}
+
+result<void> device::depends(const device_stream& stream, const stream_event& event) {
+  if (auto why = core_->refuse("depends"))
+    return std::move(*why);
+  if (!stream)
+    return no_stream(id(), "depends");
+  if (!event)
+    return no_event(id(), "depends");
+  if (event.state_->core->table != core_->table)
+    return make_failure(errc::invalid_argument, to_string(id()) + ": depends: the event is of "
+                                                  + to_string(event.state_->core->id));
+  core_->bind();
+  auto answer = core_->table->depend(stream.native(), event.state_->native);
+  if (!answer.ok())
+    return core_->fail(stream.name(), event.operation(), answer);
+  return {};
+}
+
+result<bool> device::passed(const stream_event& event) {
+  if (auto why = core_->refuse("passed"))
+    return std::move(*why);
+  if (!event)
+    return no_event(id(), "passed");
+  auto& e = *event.state_;
+  auto answer = e.core->table->query(e.native);
+  if (answer.status == device_status::not_ready)
+    return false;
+  if (!answer.ok())
+    return e.core->fail(e.stream->name, e.operation, answer);
+  if (auto why = e.guard ? e.guard->broken() : std::nullopt)
+    return std::move(*why);
+  return true;
+}
+
+result<void> device::wait(const stream_event& event, duration timeout) {
+  if (!event)
+    return no_event(id(), "wait");
+  constexpr duration look_up = std::chrono::milliseconds{50};
+  auto& e = *event.state_;
+  auto& core = *e.core;
+  core.bind();
+  const auto deadline = after(core.env.clock.now(), timeout);
+  const auto hangs = after(e.since, core.options.hang_after);
+  for (;;) {
+    if (auto why = core.refuse("wait"))
+      return std::move(*why);
+    const auto now = core.env.clock.now();
+    auto answer = core.table->await(e.native, std::min({deadline, hangs, after(now, look_up)}));
+    if (auto why = e.guard ? e.guard->broken() : std::nullopt)
+      return std::move(*why);
+    if (answer.ok())
+      return {};
+    if (answer.status != device_status::not_ready)
+      return core.fail(e.stream->name, e.operation, answer);
+    const auto then = core.env.clock.now();
+    auto late = device_failure(core.id, e.stream->name, e.operation,
+                               {.status = device_status::not_ready, .text = "hangs"});
+    if (then >= hangs) {
+      core.health->fail(late);
+      return *core.health->why();
+    }
+    if (then >= deadline)
+      return make_failure(errc::device_timeout, to_string(core.id) + " stream '" + e.stream->name
+                                                  + "': operation '" + e.operation
+                                                  + "' has not ended after "
+                                                  + std::to_string(to_ms(timeout)) + " ms");
+  }
+}
+
+result<void> device::notify(const stream_event& event,
+                            std::function<void(const result<void>&)> call) {
+  if (auto why = core_->refuse("notify"))
+    return std::move(*why);
+  if (!event)
+    return no_event(id(), "notify");
+  auto& e = *event.state_;
+  detail::event_poller::entry open{.event = e.native,
+                                   .keep = event.state_,
+                                   .stream = e.stream->name,
+                                   .operation = e.operation,
+                                   .since = e.since,
+                                   .call = std::move(call)};
+  if (e.guard)
+    open.broken = [guard = e.guard] { return guard->broken(); };
+  if (!core_->poller->add(std::move(open), core_->options.notify_max))
+    return make_failure(errc::try_again,
+                        to_string(id()) + " stream '" + e.stream->name + "': notify: "
+                          + std::to_string(core_->options.notify_max) + " events are open");
+  // A hint only: the poller finds what passed in any case.
+  auto* ticket = core_->poller->ticket();
+  if (!core_->table->post(e.stream->native, detail::event_poller::posted, ticket).ok())
+    core_->poller->take_back(ticket);
+  return {};
+}
+
+// --- memory
+
+namespace {
+
+result<device_memory> no_memory(const detail::device_core& core, std::size_t bytes, bool host,
+                                const pool_statistics& pool, const device_answer& answer) {
+  return make_failure(
+    errc::device_memory,
+    to_string(core.id) + (host ? ": pinned host memory: " : ": memory: ") + std::to_string(bytes)
+      + " bytes asked, " + std::to_string(pool.bytes_in_use) + " in use, "
+      + std::to_string(pool.bytes_cached) + " cached, " + std::to_string(core.facts.memory_bytes)
+      + " in all: " + to_string(answer));
+}
+
+} // namespace
+
+result<device_memory> device::allocate(std::size_t bytes, const device_stream& stream) {
+  return allocate_from(false, bytes, stream);
+}
+
+result<device_memory> device::allocate_host(std::size_t bytes, const device_stream& stream) {
+  return allocate_from(true, bytes, stream);
+}
+
+result<device_memory> device::allocate_from(bool host, std::size_t bytes,
+                                            const device_stream& stream) {
+  if (auto why = core_->refuse("allocate"))
+    return std::move(*why);
+  if (!stream)
+    return no_stream(id(), "allocate");
+  core_->bind();
+  auto& pool = host ? core_->host_pool : core_->pool;
+  pool_block block;
+  auto answer = pool.take(bytes, stream.native(), block);
+  if (answer.status == device_status::out_of_memory)
+    return no_memory(*core_, bytes, host, pool.statistics(), answer);
+  if (!answer.ok())
+    return core_->fail(stream.name(), "allocate", answer);
+  device_memory out;
+  out.state_ = std::make_shared<detail::memory_state>(core_, host, block);
+  out.data_ = block.memory;
+  out.bytes_ = bytes;
+  return out;
+}
+
+// --- the end
+
+result<void> device::close(duration timeout) {
+  if (core_->closed.exchange(true))
+    return {};
+  auto& core = *core_;
+  const auto deadline = after(core.env.clock.now(), timeout);
+  core.bind();
+  // A collective that a member is missing from ends only with its communicator.
+  if (comms_->open_count() != 0)
+    drain(after(core.env.clock.now(), timeout / 2), false);
+  if (!comms_->close(deadline))
+    core.health->fail(
+      make_failure(errc::device_timeout, to_string(core.id) + ": a communicator's abort hangs"));
+  drain(deadline, true);
+  core.poller->stop(core.health->is_well()
+                      ? make_failure(errc::wrong_state, to_string(core.id) + ": it was closed")
+                      : *core.health->why());
+  // The poller may itself be what closes the device, or hang in a call of the driver.
+  if (core.poller->await_end(
+        std::max(deadline, after(core.env.clock.now(), std::chrono::milliseconds{200}))))
+    core.poller_lane->join();
+  else {
+    core.poller_lane->abandon();
+    core.health->fail(
+      make_failure(errc::device_timeout, to_string(core.id) + ": its poller hangs"));
+  }
+  if (auto why = core.health->why()) {
+    core.abandon_all();
+    return std::move(*why);
+  }
+  core.release_all();
+  trace(core.env, "device.closed", {{"device", to_string(core.id)}});
+  return {};
+}
+
+/// Waits for what the streams still hold. `must`: what does not end fails the device.
+void device::drain(time_point deadline, bool must) {
+  auto& core = *core_;
+  std::vector<std::shared_ptr<detail::stream_state>> streams;
+  {
+    std::lock_guard lock{core.mutex};
+    streams = core.streams;
+  }
+  for (auto& s : streams) {
+    if (!core.health->is_well())
+      return;
+    native_event event;
+    auto answer = core.take_event(event);
+    if (answer.ok())
+      answer = core.table->record(s->native, event);
+    if (answer.ok())
+      answer = core.table->await(event, deadline);
+    if (answer.status == device_status::not_ready && must)
+      core.health->fail(device_failure(core.id, s->name, "close",
+                                       {.status = answer.status, .text = "does not end"}));
+    else if (!answer.ok() && answer.status != device_status::not_ready)
+      (void)core.fail(s->name, "close", answer);
+    core.return_event(event);
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <troupe/core/device_port.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/device/pool.hpp>
+
+/// What lanes use of a device: streams, events, memory. Nothing here is an actor and nothing sends
+/// a message; `actors/device.hpp` owns one of these and tells who watches when it fails.
+namespace troupe {
+
+class device;
+class comm_set;
+
+namespace detail {
+struct device_core;
+struct stream_state;
+struct event_state;
+struct memory_state;
+} // namespace detail
+
+/// A queue of operations that run one after the other. A handle; the stream lives as long as its
+/// device. Any thread may submit; two threads on one stream have no order between them.
+class device_stream {
+public:
+  device_stream() = default;
+  const std::string& name() const;
+  native_stream native() const;
+  explicit operator bool() const { return state_ != nullptr; }
+
+private:
+  friend class device;
+  friend class comm_set;
+  friend class device_memory;
+  std::shared_ptr<detail::stream_state> state_{};
+};
+
+/// A point in a stream: passes when all that was submitted before it has ended. A handle.
+class stream_event {
+public:
+  stream_event() = default;
+  explicit operator bool() const { return state_ != nullptr; }
+  /// Of the submission that it stands behind.
+  const char* operation() const;
+
+private:
+  friend class device;
+  friend class comm_set;
+  std::shared_ptr<detail::event_state> state_{};
+};
+
+/// Memory of a device, or pinned memory of the host for its copies. A handle: the memory goes back
+/// to the pool with the last one, in stream order, also when operations that use it still run on
+/// the stream it was taken for. May outlive the device object; not usable once that is closed.
+class device_memory {
+public:
+  device_memory() = default;
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  explicit operator bool() const { return data_ != nullptr; }
+  /// Another stream uses it too: it is not handed out again before that one got past this use.
+  void used_on(const device_stream& stream);
+  /// Keeps the memory alive, for who wraps it.
+  std::shared_ptr<void> owner() const;
+
+private:
+  friend class device;
+  std::shared_ptr<detail::memory_state> state_{};
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+struct device_options {
+  pool_options pool{};
+  pool_options host_pool{.bytes_max = std::uint64_t{4} << 30};
+  std::uint32_t streams_max = 32;
+  std::uint32_t notify_max = 4'096; ///< events that somebody waits to be told of
+  /// Work that is not done after so long will never be: the device is given up.
+  duration hang_after = std::chrono::seconds{60};
+  duration poll_every = std::chrono::milliseconds{1};
+  /// How long the abort of a communicator may take before the device is given up.
+  duration abort_max = std::chrono::seconds{10};
+  std::uint32_t comms_max = 64;
+};
+
+struct device_statistics {
+  pool_statistics memory{};
+  pool_statistics host_memory{};
+  std::uint64_t operations = 0;
+  std::uint64_t events_open = 0; ///< that somebody waits to be told of
+  std::uint32_t streams = 0;
+};
+
+/// One device of this process. Any thread. Errors name the device, the stream and the operation;
+/// those that end the device (`launch_failed`, `device_lost`, `device_timeout` of work that hangs)
+/// are sticky: every later call repeats the first. `device_memory`, `invalid_argument` and
+/// `wrong_state` end nothing.
+class device {
+public:
+  /// Takes the device into use. `device_unavailable`: there is no such device.
+  static result<std::shared_ptr<device>> open(const environment& env,
+                                              std::shared_ptr<device_table> table,
+                                              std::uint32_t index, device_options options = {});
+  /// Closes, within a second, if nobody did.
+  ~device();
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+
+  const device_id& id() const;
+  const device_facts& facts() const;
+
+  // --- work
+
+  /// `out_of_range` when there are `streams_max`.
+  result<device_stream> make_stream(std::string name);
+  /// Puts `op` at the end of the stream. May wait while the stream is full.
+  result<stream_event> submit(const device_stream& stream, device_op op);
+  /// The same for an operation that nobody waits for: costs no event.
+  result<void> enqueue(const device_stream& stream, const device_op& op);
+  result<stream_event> copy(const device_stream& stream, void* to, const void* from,
+                            std::size_t bytes, copy_kind kind);
+  /// An event behind all that the stream holds now.
+  result<stream_event> mark(const device_stream& stream);
+  /// What `stream` gets from now on runs once `event`, of any device of the same table, passed.
+  result<void> depends(const device_stream& stream, const stream_event& event);
+  /// True once the event passed.
+  result<bool> passed(const stream_event& event);
+  /// Waits on the calling lane. `device_timeout` after `timeout`; `revoked` when it stands behind a
+  /// collective whose group ended.
+  result<void> wait(const stream_event& event, duration timeout);
+  /// `call` is called once, on the poller's lane, when the event passed or never will. It must not
+  /// wait. `try_again` when `notify_max` are open.
+  result<void> notify(const stream_event& event, std::function<void(const result<void>&)> call);
+
+  // --- memory
+
+  /// Uninitialised memory for work on `stream`. `device_memory` names the sizes.
+  result<device_memory> allocate(std::size_t bytes, const device_stream& stream);
+  result<device_memory> allocate_host(std::size_t bytes, const device_stream& stream);
+  /// Gives the device what is cached and not in use.
+  void trim();
+
+  // --- collectives
+  comm_set& comms();
+
+  // --- life
+
+  /// The first failure of the device.
+  std::optional<failure> why_failed() const;
+  /// `call` hears of the failure, at once if there was one already; on whatever thread saw it.
+  void on_failure(std::function<void(const failure&)> call);
+  /// Ends the device for a reason of the caller's.
+  void give_up(failure why);
+  device_statistics statistics() const;
+  /// No more work; what runs may finish until the deadline. Gives all back, unless the device
+  /// failed: then nothing of it is touched any more and `device.abandoned` is traced with what is
+  /// left behind. Idempotent.
+  result<void> close(duration timeout);
+
+private:
+  explicit device(std::shared_ptr<detail::device_core> core);
+  result<device_memory> allocate_from(bool host, std::size_t bytes, const device_stream& stream);
+  void drain(time_point deadline, bool must);
+  stream_event event_for(const device_stream& stream, const char* operation, device_answer& answer);
+  const std::shared_ptr<detail::device_core> core_;
+  const std::unique_ptr<comm_set> comms_;
+};
+
+} // namespace troupe

@@ -1,0 +1,8 @@
+#pragma once
+
+/// In front of a function that CPU and CUDA kernels share, so that they cannot drift apart.
+#if defined(__CUDACC__)
+#define TROUPE_BOTH_SIDES __host__ __device__
+#else
+#define TROUPE_BOTH_SIDES
+#endif

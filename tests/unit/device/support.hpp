@@ -1,0 +1,123 @@
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <troupe/core/production_ports.hpp>
+#include <troupe/core/tracers.hpp>
+#include <troupe/device/comm_set.hpp>
+#include <troupe/device/cpu_table.hpp>
+#include <troupe/device/device.hpp>
+#include <troupe/device/fake_table.hpp>
+#include <troupe/transport/memory_transport.hpp>
+
+/// What the device tests share: this machine's ports, a device with faults on demand, and words for
+/// how a scenario must end.
+namespace device_test {
+
+using namespace troupe;
+using namespace std::chrono_literals;
+
+/// The ports of this machine, which lanes that were given up may use to the end of the process.
+struct machine {
+  std::unique_ptr<production_ports> ports = make_production_ports();
+  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
+};
+
+inline machine& this_machine() {
+  static auto& all = *new machine;
+  return all;
+}
+
+/// A deadline that no healthy test reaches.
+inline constexpr duration long_enough = 20s;
+
+inline device_options quick() {
+  device_options out;
+  out.hang_after = 300ms;
+  out.abort_max = 200ms;
+  out.poll_every = 500us;
+  return out;
+}
+
+/// One or more made-up GPUs.
+struct fixture {
+  explicit fixture(fake_options options = {}, device_options how = quick())
+    : table{std::make_shared<fake_table>(env(), options)}, how_{how} {}
+  ~fixture() { table->release_hangs(); }
+
+  environment env() {
+    auto& m = this_machine();
+    return {m.ports->clock(), m.ports->random(), m.ports->storage(),
+            m.ports->lanes(), m.ports->waits(),  *m.transport,
+            &traced};
+  }
+
+  std::shared_ptr<device> open(std::uint32_t index = 0) {
+    return device::open(env(), table, index, how_).value_or_throw();
+  }
+
+  /// The device closes well, and nothing of it is left.
+  void closes_clean(const std::shared_ptr<device>& d) {
+    auto closed = d->close(2s);
+    CHECK_MESSAGE(closed, (closed ? std::string{} : to_string(closed.error())));
+    CHECK(table->census() == fake_census{});
+  }
+
+  /// The device says why it failed, closing ends in time, and what is left is left untouched.
+  void closes_abandoned(const std::shared_ptr<device>& d, errc code) {
+    const auto begin = env().clock.now();
+    auto closed = d->close(2s);
+    REQUIRE(!closed);
+    CHECK(closed.error().code == code);
+    CHECK(env().clock.now() - begin < 5s);
+    CHECK(traced.events("device.abandoned") == 1);
+    CHECK(traced.events("device.closed") == 0);
+  }
+
+  counting_tracer traced{};
+  std::shared_ptr<fake_table> table;
+  device_options how_;
+};
+
+/// The failure names all of these.
+inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
+  CHECK_MESSAGE(why.code == code, to_string(why));
+  for (const char* word : words)
+    CHECK_MESSAGE(why.text.find(word) != std::string::npos, why.text << " lacks " << word);
+}
+
+template <class T>
+failure failure_of(const result<T>& x) {
+  REQUIRE(!x);
+  return x.error();
+}
+
+inline device_op nothing(const char* name = "nothing") {
+  return {.name = name, .run = [](const launch_site&) { return device_answer{}; }};
+}
+
+/// Waits for a condition that other lanes make true.
+template <class Pred>
+bool comes_true(const environment& env, Pred pred) {
+  auto point = env.waits.make_point();
+  std::mutex mutex;
+  const auto deadline = after(env.clock.now(), long_enough);
+  while (!pred()) {
+    if (env.clock.now() >= deadline)
+      return false;
+    std::unique_lock lock{mutex};
+    (void)point->wait_until(lock, after(env.clock.now(), 1ms));
+  }
+  return true;
+}
+
+} // namespace device_test
