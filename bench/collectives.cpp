@@ -93,7 +93,7 @@ bool start_ranks(const bench::report& report, const std::string& page, const std
   }
   bool ok = true;
   for (auto& c : children)
-    ok = c.wait() == 0 && ok;
+    ok = c.wait(std::chrono::minutes{7}) == 0 && ok;
   return ok;
 #endif
 }
