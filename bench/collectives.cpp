@@ -129,9 +129,13 @@ void measure_threads(bench::report& report, std::uint32_t n, const kinds& which)
       bench::cell c;
       c.note = threads.check(kind, bytes);
       const int times = bench::times_for(kind, bytes, report.quick());
-      const auto samples =
-        report.interleave({[&] { return threads.sample_us(kind, bytes, times, false); },
-                           [&] { return threads.sample_us(kind, bytes, times, true); }});
+      std::vector<std::function<double()>> contenders;
+      for (const bool bound : {false, true})
+        if (!bound || !bench::alone_bytes())
+          contenders.emplace_back(
+            [&, bound] { return threads.sample_us(kind, bytes, times, bound); });
+      auto samples = report.interleave(contenders);
+      samples.resize(2);
       c.kind = to_string(kind);
       c.transport = "inproc";
       c.n = n;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -35,8 +37,19 @@ inline bool has_root(tr::collective_kind kind) {
   return kind == k::broadcast || kind == k::reduce || kind == k::gather;
 }
 
+/// For profiles: whether Troupe runs alone, with vectors of as many bytes as TROUPE_BENCH_ALONE
+/// says.
+inline std::optional<std::size_t> alone_bytes() {
+  const char* const text = std::getenv("TROUPE_BENCH_ALONE");
+  if (text == nullptr)
+    return std::nullopt;
+  return std::strtoul(text, nullptr, 10);
+}
+
 /// Bytes of the whole vector: what each member gives to a reduction or gets from a collection.
 inline std::vector<std::size_t> sizes_of(tr::collective_kind kind) {
+  if (const auto bytes = alone_bytes())
+    return {*bytes};
   if (kind == tr::collective_kind::all_reduce)
     return {kib, 64 * kib, mib, 4 * mib, bytes_max};
   if (kind == tr::collective_kind::barrier)
@@ -169,8 +182,9 @@ inline bool read(const std::string& line, cell& c) {
   std::istringstream parts{line};
   for (std::string field; std::getline(parts, field, '\t');)
     fields.push_back(field);
-  if (fields.size() < 11)
+  if (fields.size() < 10)
     return false;
+  fields.resize(11); // the last one is empty without a peer
   c = {fields[0],
        fields[1],
        static_cast<std::uint32_t>(std::stoul(fields[2])),

@@ -211,7 +211,7 @@ private:
     std::vector<contender> all;
     for (const variant& v : own)
       all.push_back(ours(plain, v));
-    for (contender& peer : peers_for(kind)) {
+    for (contender& peer : alone_bytes() ? std::vector<contender>{} : peers_for(kind)) {
       peer.in = plain.in;
       peer.out = plain.out;
       // In place in its way.
@@ -233,6 +233,8 @@ private:
       }
     if (at_.index() != 0)
       return;
+    for (std::size_t v = 0; v < own.size() && own.size() == all.size(); ++v)
+      write(out, cell_of(plain, bytes, own[v], samples[v], "", {}, notes[v]));
     for (std::size_t v = 0; v < own.size(); ++v)
       for (std::size_t p = own.size(); p < all.size(); ++p)
         write(out, cell_of(plain, bytes, own[v], samples[v], all[p].name, samples[p],
