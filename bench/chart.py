@@ -70,7 +70,8 @@ def value_of(row):
     ours = f'{short(row["median"])} {row["unit"]}'
     if not row.get("ratio"):
         return ours
-    return f'{row["ratio"]:.3g} ({ours} to {short(row["peer_median"])})'
+    ratio = f'{row["ratio"]:.3g}' if row["ratio"] < 1000 else short(row["ratio"])
+    return f'{ratio} ({ours} to {short(row["peer_median"])})'
 
 
 def ticks(low, high):
