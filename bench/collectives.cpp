@@ -1,55 +1,35 @@
-// How fast the members of a group sum a vector: over TCP against Gloo, Open MPI and bare sockets,
-// through shared memory against Open MPI and bare memory, between threads against bare memory. All
-// contenders run in the same processes, in turn.
+// How fast the members of a group sum, gather and spread a vector, or wait for each other: over TCP
+// against Gloo, Open MPI and bare sockets, through shared memory against Open MPI and bare memory,
+// between threads against bare memory. All contenders run in the same processes, in turn.
 #include <exception>
 #include <fstream>
 #include <sstream>
 
 #include "detail/bench.hpp"
 #include "detail/child.hpp"
+#include "detail/collective_cells.hpp"
 #include "detail/collective_rank.hpp"
 #include "detail/collective_threads.hpp"
 #include "detail/ranks.hpp"
 
 namespace {
 
-using bench::kib;
-using bench::mib;
-using bench::sizes;
-using bench::times_for;
+namespace tr = troupe;
 
-/// A cell: one size, one variant of ours, everybody's samples.
-struct cell {
-  std::string transport;
-  std::uint32_t n = 0;
-  std::size_t bytes = 0;
-  std::string wire = "f32";
-  std::string order = "rank";
-  std::string algorithm;
-  std::vector<double> ours{};
-  std::string peer{};
-  std::vector<double> peers{};
-  std::string note{};
-};
+using kinds = std::vector<tr::collective_kind>;
 
-bench::row row_of(const cell& c) {
-  bench::row out;
-  std::string size =
-    c.bytes >= mib ? std::to_string(c.bytes / mib) + "M" : std::to_string(c.bytes / kib) + "K";
-  out.name = "all_reduce_" + c.transport + "_n" + std::to_string(c.n) + "_" + size
-             + (c.wire == "f32" ? "" : "_" + c.wire) + (c.order == "rank" ? "" : "_" + c.order)
-             + (c.algorithm == "zero_copy" ? "_zero_copy" : "");
-  out.params = {{"n", std::to_string(c.n)},
-                {"bytes", std::to_string(c.bytes)},
-                {"transport", bench::quoted(c.transport)},
-                {"wire", bench::quoted(c.wire)},
-                {"order", bench::quoted(c.order)},
-                {"algorithm", bench::quoted(c.algorithm)}};
-  out.unit = "us";
-  out.ours = c.ours;
-  out.peer = c.peer;
-  out.peers = c.peers;
-  out.note = c.note;
+std::string text_of(const kinds& which) {
+  std::string out;
+  for (const tr::collective_kind kind : which)
+    out += (out.empty() ? "" : ",") + std::string{to_string(kind)};
+  return out;
+}
+
+kinds kinds_of(const std::string& text) {
+  kinds out;
+  for (const tr::collective_kind kind : bench::all_kinds)
+    if (("," + text + ",").find("," + std::string{to_string(kind)} + ",") != std::string::npos)
+      out.push_back(kind);
   return out;
 }
 
@@ -63,11 +43,12 @@ int run_rank(const std::vector<std::string>& args) {
   task.n = static_cast<std::uint32_t>(std::stoul(args.at(3)));
   task.rounds = std::stoi(args.at(4));
   task.quick = args.at(5) == "quick";
+  task.kinds = kinds_of(args.at(6));
   task.sweep = std::getenv("TROUPE_BENCH_SWEEP") != nullptr;
   const char* const by_mpi = std::getenv("OMPI_COMM_WORLD_RANK");
   task.mpi = by_mpi != nullptr;
   bench::rank at{task.page,
-                 static_cast<std::uint32_t>(std::stoul(by_mpi != nullptr ? by_mpi : args.at(6))),
+                 static_cast<std::uint32_t>(std::stoul(by_mpi != nullptr ? by_mpi : args.at(7))),
                  task.n};
   std::ofstream out{task.page + ".rows", std::ios::app};
   bench::rank_run{task, at}.run(out);
@@ -76,14 +57,6 @@ int run_rank(const std::vector<std::string>& args) {
 
 // --- the program
 // -----------------------------------------------------------------------------------------
-
-std::vector<double> numbers(const std::string& text) {
-  std::istringstream in{text};
-  std::vector<double> out;
-  for (double x = 0; in >> x;)
-    out.push_back(x);
-  return out;
-}
 
 #if defined(TROUPE_BENCH_MPI)
 std::string own_path() {
@@ -95,13 +68,14 @@ std::string own_path() {
 
 /// Starts the ranks, by mpirun where there is one.
 bool start_ranks(const bench::report& report, const std::string& page, const std::string& transport,
-                 std::uint32_t n) {
+                 std::uint32_t n, const kinds& which) {
   const std::vector<std::string> args{"--rank",
                                       page,
                                       transport,
                                       std::to_string(n),
                                       std::to_string(report.rounds()),
-                                      report.quick() ? "quick" : "full"};
+                                      report.quick() ? "quick" : "full",
+                                      text_of(which)};
 #if defined(TROUPE_BENCH_MPI)
   std::string command =
     "timeout 400 mpirun --allow-run-as-root --oversubscribe --bind-to none --mca pml ob1 --mca btl "
@@ -119,32 +93,26 @@ bool start_ranks(const bench::report& report, const std::string& page, const std
   }
   bool ok = true;
   for (auto& c : children)
-    ok = c.wait() == 0 && ok;
+    ok = c.wait(std::chrono::minutes{7}) == 0 && ok;
   return ok;
 #endif
 }
 
-void measure_processes(bench::report& report, const std::string& transport, std::uint32_t n) {
+void measure_processes(bench::report& report, const std::string& transport, std::uint32_t n,
+                       const kinds& which) {
   const std::string page =
     (std::filesystem::temp_directory_path() / ("troupe-collectives-" + std::to_string(::getpid())))
       .string();
   bench::rank::create(page);
-  const bool ok = start_ranks(report, page, transport, n);
+  const bool ok = start_ranks(report, page, transport, n, which);
   std::ifstream in{page + ".rows"};
-  for (std::string line; std::getline(in, line);) {
-    std::vector<std::string> fields;
-    std::istringstream parts{line};
-    for (std::string field; std::getline(parts, field, '\t');)
-      fields.push_back(field);
-    if (fields.size() < 10)
-      continue;
-    cell c{fields[0],          n,         std::stoul(fields[2]), fields[3], fields[4], fields[5],
-           numbers(fields[8]), fields[6], numbers(fields[9]),    fields[7]};
-    report.add(row_of(c));
-  }
+  bench::cell c;
+  for (std::string line; std::getline(in, line);)
+    if (bench::read(line, c))
+      report.add(bench::row_of(c));
   if (!ok) {
-    bench::row failed{.name = "all_reduce_" + transport + "_n" + std::to_string(n)};
-    failed.unmeasured = "a rank failed";
+    bench::row failed{.name = bench::group_name("collectives", transport, n)};
+    failed.unmeasured = "a rank failed; what it had not done of " + text_of(which) + " is missing";
     report.add(failed);
   }
   std::filesystem::remove(page);
@@ -154,38 +122,56 @@ void measure_processes(bench::report& report, const std::string& transport, std:
 // --- threads
 // -----------------------------------------------------------------------------------------
 
-void measure_threads(bench::report& report, std::uint32_t n) {
+void measure_threads(bench::report& report, std::uint32_t n, const kinds& which) {
   bench::thread_run threads{n};
-  for (const std::size_t bytes : sizes) {
-    const int times = times_for(bytes, report.quick());
-    const auto samples = report.interleave({[&] { return threads.sample_us(bytes, times, false); },
-                                            [&] { return threads.sample_us(bytes, times, true); }});
-    cell c;
-    c.transport = "inproc";
-    c.n = n;
-    c.bytes = bytes;
-    c.algorithm = bytes <= 32 * kib ? "single" : "shared";
-    c.ours = samples[0];
-    c.peer = "limit_memory";
-    c.peers = samples[1];
-    report.add(row_of(c));
-  }
+  for (const tr::collective_kind kind : which)
+    for (const std::size_t bytes : bench::sizes_of(kind)) {
+      bench::cell c;
+      c.note = threads.check(kind, bytes);
+      const int times = bench::times_for(kind, bytes, report.quick());
+      std::vector<std::function<double()>> contenders;
+      for (const bool bound : {false, true})
+        if (!bound || !bench::alone_bytes())
+          contenders.emplace_back(
+            [&, bound] { return threads.sample_us(kind, bytes, times, bound); });
+      auto samples = report.interleave(contenders);
+      samples.resize(2);
+      c.kind = to_string(kind);
+      c.transport = "inproc";
+      c.n = n;
+      c.bytes = bytes;
+      c.algorithm = bytes <= 32 * bench::kib ? "single" : "shared";
+      c.ours = samples[0];
+      c.peer = kind == tr::collective_kind::barrier ? "limit_spin" : "limit_memory";
+      c.peers = samples[1];
+      report.add(bench::row_of(c));
+    }
+}
+
+/// Those operations of which the caller wants rows.
+kinds wanted(const bench::report& report, const std::string& transport, std::uint32_t n) {
+  kinds out;
+  for (const tr::collective_kind kind : bench::all_kinds)
+    if (report.wants(bench::group_name(to_string(kind), transport, n)))
+      out.push_back(kind);
+  return out;
 }
 
 } // namespace
 
 int main(int argc, char** argv) try {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() >= 6 && args[0] == "--rank")
+  if (args.size() >= 7 && args[0] == "--rank")
     return run_rank(args);
   bench::report report{"collectives", argc, argv};
-  for (const std::uint32_t n : {2u, 4u}) {
-    for (const std::string transport : {"tcp", "shm"})
-      if (report.wants("all_reduce_" + transport + "_n" + std::to_string(n)))
-        measure_processes(report, transport, n);
-    if (report.wants("all_reduce_inproc_n" + std::to_string(n)))
-      measure_threads(report, n);
-  }
+  for (const std::uint32_t n : {2u, 4u})
+    for (const std::string transport : {"tcp", "shm", "inproc"}) {
+      const kinds which = wanted(report, transport, n);
+      if (!which.empty() && transport == "inproc")
+        measure_threads(report, n, which);
+      else if (!which.empty())
+        measure_processes(report, transport, n, which);
+    }
   return report.finish();
 } catch (const std::exception& e) {
   std::fprintf(stderr, "collectives: %s\n", e.what());

@@ -109,6 +109,7 @@ void add_latencies(rate_rows& to, const std::vector<double>& ours,
 /// Bare CAF runs under both of its scheduler policies; its better one is the peer.
 void measure_embedded(bench::report& out) {
   auto rows = make_rows("embedded", "bare_caf", "bare_caf");
+  rows.rate.aim = 0.25;
   rows.rate.params.emplace_back("peer_in_flight", std::to_string(requests_in_flight * workers));
   {
     cluster_run ours{{.workers = workers, .servers = 1}};
@@ -241,6 +242,8 @@ void add_policies(bench::report& out, const basp_peers& peers) {
 /// CAF actor, under each scheduler policy, and one that echoes over Asio.
 void measure_processes(bench::report& out, bool compare) {
   auto rows = make_rows("process", "bare_basp", "bare_basp");
+  rows.rate.aim = 3;
+  rows.p50.aim_value = 30;
   rows.rate.params.emplace_back("peer_in_flight", std::to_string(process_requests_in_flight));
   bench::row one_way =
     make_rows("process", "basp_one_way", "").rate; // messages without answers: half the work

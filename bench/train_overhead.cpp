@@ -200,6 +200,8 @@ bench::row row_of(int workers, bool cpu, std::size_t steps) {
   if (cpu) {
     r.name += "_cpu";
     r.unit = "cpu s/epoch";
+  } else {
+    r.aim = workers == 1 ? 0.95 : 1.5;
   }
   r.params = {{"workers", std::to_string(workers)},   {"servers", "2"},
               {"batch", std::to_string(batch_len)},   {"steps", std::to_string(steps)},

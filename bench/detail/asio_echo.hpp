@@ -17,6 +17,8 @@
 #pragma GCC diagnostic pop
 #endif
 
+#include <fcntl.h>
+
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -71,6 +73,9 @@ public:
     if (failed)
       throw std::runtime_error("the echo process does not answer");
     socket_.set_option(tcp::no_delay{true});
+    // Processes that are started later would keep the connection open, and the echo waits for its
+    // end.
+    ::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
   }
 
   /// Microseconds of single round trips.

@@ -46,6 +46,9 @@ struct row {
   std::vector<double> ours{};
   std::string peer{};
   std::vector<double> peers{};
+  /// The ratio that was aimed at; 0: none. With `aim_value`, what was aimed at in the row's unit.
+  double aim = 0;
+  double aim_value = 0;
   /// Why there is no number; stands in the table and in the file instead of one.
   std::string unmeasured{};
   /// What a reader must know: the peer was slower than it should be, the machine was busy, ...
@@ -89,6 +92,14 @@ inline double ratio(const row& r) {
   if (ours <= 0 || peer <= 0)
     return 0;
   return r.direction == better::less ? peer / ours : ours / peer;
+}
+
+/// The ratio that was aimed at; 0: none.
+inline double aim(const row& r) {
+  const double peer = median(r.peers);
+  if (r.aim > 0 || r.aim_value <= 0 || peer <= 0)
+    return r.aim;
+  return r.direction == better::less ? peer / r.aim_value : r.aim_value / peer;
 }
 
 /// Field 1 of /proc/loadavg: runnable threads of the last minute; -1 where there is none.
@@ -138,6 +149,8 @@ public:
       else
         usage("unknown flag " + flag);
     }
+    if (rounds_ == 0)
+      rounds_ = quick_ ? 3 : 9;
   }
 
   bool quick() const { return quick_; }
@@ -180,9 +193,9 @@ private:
   [[noreturn]] void help() const {
     std::printf(
       "usage: %s [--quick] [--json FILE] [--rounds N] [--only TEXT]\n\n"
-      "  --quick      a tenth of the work\n"
+      "  --quick      a tenth of the work, and three rounds\n"
       "  --json FILE  writes the rows to FILE\n"
-      "  --rounds N   samples of every row (9)\n"
+      "  --rounds N   samples of every row (9; 3 with --quick)\n"
       "  --only TEXT  rows whose name or group has TEXT\n",
       suite_.c_str());
     std::exit(0);
@@ -191,19 +204,19 @@ private:
   void print() const {
     std::printf("%s%s, %d rounds, load %.2f -> %.2f\n%s\n\n", suite_.c_str(),
                 quick_ ? " (quick)" : "", rounds_, load_, load(), machine().c_str());
-    std::printf("%-30s %-11s %11s %11s %11s  %-12s %11s %7s\n", "row", "unit", "median", "q1",
-                "min", "peer", "peer median", "ratio");
+    std::printf("%-36s %-11s %11s %11s %11s  %-14s %11s %7s %6s\n", "row", "unit", "median", "q1",
+                "min", "peer", "peer median", "ratio", "aim");
     for (const row& r : rows_) {
       if (!r.unmeasured.empty()) {
-        std::printf("%-30s not measured: %s\n", r.name.c_str(), r.unmeasured.c_str());
+        std::printf("%-36s not measured: %s\n", r.name.c_str(), r.unmeasured.c_str());
         continue;
       }
-      std::printf("%-30s %-11s %11s %11s %11s", r.name.c_str(), r.unit.c_str(),
+      std::printf("%-36s %-11s %11s %11s %11s", r.name.c_str(), r.unit.c_str(),
                   number(median(r.ours), 5).c_str(), number(quantile(r.ours, 0.25), 5).c_str(),
                   number(quantile(r.ours, 0), 5).c_str());
       if (!r.peers.empty())
-        std::printf("  %-12s %11s %7.3f", r.peer.c_str(), number(median(r.peers), 5).c_str(),
-                    ratio(r));
+        std::printf("  %-14s %11s %7.3f %6s", r.peer.c_str(), number(median(r.peers), 5).c_str(),
+                    ratio(r), aim(r) > 0 ? number(aim(r), 3).c_str() : "");
       std::printf("%s%s\n", r.note.empty() ? "" : "  ! ", r.note.c_str());
     }
   }
@@ -239,6 +252,8 @@ private:
     if (!r.peers.empty())
       out += ", \"peer\": " + quoted(r.peer) + ", \"peer_median\": " + number(median(r.peers))
              + ", \"ratio\": " + number(ratio(r));
+    if (aim(r) > 0)
+      out += ", \"aim\": " + number(aim(r), 3);
     if (!r.note.empty())
       out += ", \"note\": " + quoted(r.note);
     return out + "}";
@@ -249,7 +264,7 @@ private:
   bool quick_ = false;
   std::string json_{};
   std::string only_{};
-  int rounds_ = 9;
+  int rounds_ = 0;
   std::vector<row> rows_{};
 };
 

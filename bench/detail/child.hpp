@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -62,10 +64,19 @@ public:
     ::kill(pid_, SIGKILL);
     wait();
   }
-  /// The exit code; -1 for a signal.
-  int wait() {
+  /// The exit code; -1 for a signal. A child that does not end by itself within the time is killed.
+  int wait(std::chrono::seconds at_most = std::chrono::seconds{30}) {
+    const pid_t pid = std::exchange(pid_, 0);
+    const auto until = std::chrono::steady_clock::now() + at_most;
     int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    while (::waitpid(pid, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > until) {
+        ::kill(pid, SIGKILL);
+        ::waitpid(pid, &status, 0);
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cmath>
-#include <cstring>
-#include <fstream>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -12,32 +13,21 @@
 #include <troupe/troupe.hpp>
 
 #include "detail/bench.hpp"
+#include "detail/collective_cells.hpp"
+#include "detail/collective_jobs.hpp"
+#include "detail/collective_limits.hpp"
 #include "detail/collective_peers.hpp"
 #include "detail/ranks.hpp"
 
-/// One of the processes that sum vectors, with everybody it is compared with.
+/// One of the processes that do collective operations, with everybody it is compared with.
 namespace bench {
-
-namespace tr = troupe;
-
-inline constexpr std::size_t kib = 1024;
-inline constexpr std::size_t mib = 1024 * kib;
-inline constexpr std::size_t sizes[] = {kib, 64 * kib, mib, 4 * mib, 64 * mib};
-
-inline int times_for(std::size_t bytes, bool quick) {
-  const int full = bytes <= 4 * kib    ? 500
-                   : bytes <= 64 * kib ? 150
-                   : bytes <= mib      ? 25
-                   : bytes <= 4 * mib  ? 8
-                                       : 1;
-  return quick ? std::max(1, full / 10) : full;
-}
 
 /// What a rank process is told.
 struct rank_task {
   std::string page;
   std::string transport; // tcp, shm
   std::uint32_t n = 2;
+  std::vector<tr::collective_kind> kinds{};
   int rounds = 9;
   bool quick = false;
   bool sweep = false; ///< our algorithms, instead of peers
@@ -60,11 +50,12 @@ public:
       transport_{tr::make_asio_transport(ports_->clock())},
       env_{ports_->clock(), ports_->random(), ports_->storage(),
            ports_->lanes(), ports_->waits(),  *transport_},
-      x_{tr::dtype::f32, {static_cast<std::int64_t>(64 * mib / sizeof(float))}} {
+      x_{tr::dtype::f32, {static_cast<std::int64_t>(bytes_max / sizeof(float))}},
+      y_{tr::tensor::zeros(tr::dtype::f32, {static_cast<std::int64_t>(16 * mib / sizeof(float))})} {
     tr::group_options options;
     if (task.transport == "shm")
       options.locality = tr::this_locality();
-    options.arena_bytes = 64 * mib;
+    options.arena_bytes = bytes_max;
     // "share KiB x slots" instead of the table's.
     if (const char* const slots = std::getenv("TROUPE_BENCH_SLOTS")) {
       tr::slot_row row;
@@ -91,45 +82,66 @@ public:
   }
 
   void run(std::ostream& out) {
-    for (const std::size_t bytes : sizes)
-      measure(bytes, out);
+    for (const tr::collective_kind kind : task_.kinds)
+      for (const std::size_t bytes : sizes_of(kind))
+        measure(kind, bytes, out);
   }
 
 private:
+  bool is_tcp() const { return task_.transport == "tcp"; }
+
   void add_peers() {
-    const bool tcp = task_.transport == "tcp";
 #if defined(TROUPE_BENCH_GLOO)
-    if (tcp) {
+    if (is_tcp())
       gloo_ = std::make_unique<gloo_peer>(at_, task_.page + ".gloo");
-      peers_.push_back({"gloo_ring", [this](float* x, std::size_t n) { gloo_->ring(x, n); }});
-      peers_.push_back(
-        {"gloo_hd", [this](float* x, std::size_t n) { gloo_->halving_doubling(x, n); }});
-    }
 #endif
 #if defined(TROUPE_BENCH_MPI)
-    if (task_.mpi) {
+    if (task_.mpi)
       mpi_ = std::make_unique<mpi_peer>();
-      peers_.push_back({tcp ? "openmpi_tcp" : "openmpi_shm",
-                        [this](float* x, std::size_t n) { mpi_->all_reduce(x, n); }});
-    }
 #endif
-    sums_ = peers_.size();
-    if (tcp && at_.size() == 2) {
+    if (is_tcp() && at_.size() == 2)
       sockets_ = std::make_unique<raw_sockets>(at_);
-      peers_.push_back(
-        {"limit_raw_tcp", [this](float* x, std::size_t n) { sockets_->exchange(x, n); }});
-    }
-    if (!tcp) {
-      memory_.assign(at_.size(), std::vector<float>(64 * mib / sizeof(float) / at_.size(), 1.0f));
-      peers_.push_back({"limit_memory", [this](float*, std::size_t n) {
-                          memory_pass(memory_, 0, n / at_.size());
-                        }});
+    if (!is_tcp()) {
+      memory_.assign(at_.size(), std::vector<float>(bytes_max / sizeof(float) / at_.size(), 1.0f));
+      memory_out_.assign(16 * mib / sizeof(float), 1.0f);
     }
   }
 
-  std::vector<variant> variants(std::size_t bytes) const {
+  /// Those that do the operation, and behind them those that only move as many bytes.
+  std::vector<contender> peers_for(tr::collective_kind kind) {
+    std::vector<contender> out;
+#if defined(TROUPE_BENCH_GLOO)
+    const bool is_sum = kind == tr::collective_kind::all_reduce;
+    if (gloo_)
+      out.push_back({is_sum                                        ? "gloo_ring"
+                     : kind == tr::collective_kind::reduce_scatter ? "gloo_hd"
+                                                                   : "gloo",
+                     [this](const job& j) { gloo_->run(j); }});
+    if (gloo_ && is_sum)
+      out.push_back({"gloo_hd", [this](const job& j) { gloo_->halving_doubling(j); }});
+#endif
+#if defined(TROUPE_BENCH_MPI)
+    if (mpi_)
+      out.push_back(
+        {is_tcp() ? "openmpi_tcp" : "openmpi_shm", [this](const job& j) { mpi_->run(j); }});
+#endif
+    doers_ = out.size();
+    if (sockets_)
+      out.push_back({"limit_raw_tcp", [this](const job& j) { sockets_->run(j); }});
+    if (!memory_.empty() && kind == tr::collective_kind::barrier)
+      out.push_back({"limit_spin", [this](const job&) { at_.barrier(); }});
+    else if (!memory_.empty())
+      out.push_back({"limit_memory",
+                     [this](const job& j) { memory_pass(j, memory_, memory_out_, 0, j.part()); }});
+    return out;
+  }
+
+  std::vector<variant> variants(tr::collective_kind kind, std::size_t bytes) const {
     std::vector<variant> out(1);
-    if (task_.sweep && task_.transport == "tcp") {
+    out[0].options.deadline = std::chrono::seconds{20};
+    if (kind != tr::collective_kind::all_reduce)
+      return out;
+    if (task_.sweep && is_tcp()) {
       using a = tr::collective_algorithm;
       for (const a algorithm :
            {a::exchange, a::direct, a::ring, a::recursive_doubling, a::halving_doubling}) {
@@ -144,19 +156,19 @@ private:
         out.push_back(one);
       }
     }
-    if (task_.transport == "tcp" && bytes >= mib) {
+    if (is_tcp() && bytes >= mib) {
       variant bf16;
       bf16.wire = "bf16";
       bf16.options.wire = tr::kernels::encoding::bf16;
       out.push_back(bf16);
     }
-    if (task_.transport == "tcp" && at_.size() > 2) {
+    if (is_tcp() && at_.size() > 2) {
       variant fixed;
       fixed.order = "fixed";
       fixed.options.order = tr::reduction_order::fixed;
       out.push_back(fixed);
     }
-    if (task_.transport == "shm" && bytes > 16 * kib) {
+    if (!is_tcp() && bytes > 16 * kib) {
       variant zero_copy;
       zero_copy.in_arena = true;
       out.push_back(zero_copy);
@@ -166,45 +178,81 @@ private:
     return out;
   }
 
-  void measure(std::size_t bytes, std::ostream& out) {
-    const std::size_t count = bytes / sizeof(float);
-    tr::tensor x = x_.rows(0, static_cast<std::int64_t>(count));
-    float* const data = x.mutable_as<float>().data();
+  job job_for(tr::collective_kind kind, std::size_t count, const contender& who) const {
+    return {kind, at_.size(), at_.index(), count, who.in, who.out};
+  }
+
+  /// The operation as one of our variants does it.
+  contender ours(const job& like, const variant& v) {
+    const auto len = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+    const bool in_place = like.in == like.out;
+    tr::tensor in = (v.in_arena ? arena_ : x_).rows(0, len(like.in_count()));
+    tr::tensor out = in_place ? in : y_.rows(0, len(std::max<std::size_t>(1, like.out_count())));
+    // At the root there is more of it than elsewhere.
+    if (like.kind == tr::collective_kind::gather)
+      out = y_.rows(0, len(like.count));
+    contender made{"troupe", {}, in.mutable_as<float>().data(), out.mutable_as<float>().data()};
+    made.run = [this, v, in, out](const job& j) mutable { do_job(*group_, j, v.options, in, out); };
+    return made;
+  }
+
+  /// Where everybody but our variants works, for an operation of `count` elements.
+  job plain_job(tr::collective_kind kind, std::size_t count) {
+    float* const x = x_.mutable_as<float>().data();
+    job out{kind, at_.size(), at_.index(), count, x, x};
+    if (out.collects() || kind == tr::collective_kind::reduce_scatter)
+      out.out = y_.mutable_as<float>().data();
+    return out;
+  }
+
+  void measure(tr::collective_kind kind, std::size_t bytes, std::ostream& out) {
+    const job plain = plain_job(kind, std::max<std::size_t>(at_.size(), bytes / sizeof(float)));
+    const std::vector<variant> own = variants(kind, bytes);
     std::vector<contender> all;
-    const std::vector<variant> ours = variants(bytes);
-    for (const variant& v : ours) {
-      tr::tensor on = v.in_arena ? arena_.rows(0, static_cast<std::int64_t>(count)) : x;
-      float* const at = on.mutable_as<float>().data();
-      all.push_back({"troupe",
-                     [this, v, on](float*, std::size_t) mutable {
-                       group_->all_reduce(on, tr::reduce_op::sum, v.options).value_or_throw();
-                     },
-                     at});
-    }
-    for (contender& peer : peers_) {
-      peer.data = data;
+    for (const variant& v : own)
+      all.push_back(ours(plain, v));
+    for (contender& peer : alone_bytes() ? std::vector<contender>{} : peers_for(kind)) {
+      peer.in = plain.in;
+      peer.out = plain.out;
+      // In place in its way.
+      if (peer.name == "gloo_hd" && kind == tr::collective_kind::reduce_scatter)
+        peer.out = plain.in;
       all.push_back(peer);
     }
     std::vector<std::string> notes(all.size());
-    for (std::size_t i = 0; i < ours.size() + sums_; ++i)
-      notes[i] = check(all[i], count, i < ours.size() && ours[i].wire != "f32");
+    for (std::size_t i = 0; i < own.size() + doers_; ++i)
+      notes[i] = check(all[i], job_for(kind, plain.count, all[i]),
+                       i < own.size() && own[i].wire != "f32" ? 4.0 : 0.0);
     std::vector<std::vector<double>> samples(all.size());
-    for (int round = -1; round < task_.rounds; ++round)
+    // A round that does not count first; a quick run has to do without.
+    for (int round = task_.quick ? 0 : -1; round < task_.rounds; ++round)
       for (const std::size_t i : order_of(round, all.size())) {
-        float* const at = all[i].data;
-        const auto touch = [&] {
-          std::fill(at, at + count, 0.5f);
-          asm volatile("" ::"r"(at) : "memory");
-        };
-        const double us =
-          at_.sample_us([&] { all[i].run(at, count); }, touch, times_for(bytes, task_.quick));
+        const double us = sample_us(all[i], job_for(kind, plain.count, all[i]), bytes);
         if (round >= 0)
           samples[i].push_back(us);
       }
-    if (at_.index() == 0)
-      for (std::size_t v = 0; v < ours.size(); ++v)
-        for (std::size_t p = ours.size(); p < all.size(); ++p)
-          write(out, bytes, ours[v], samples[v], all[p].name, samples[p], notes[v] + notes[p]);
+    if (at_.index() != 0)
+      return;
+    for (std::size_t v = 0; v < own.size() && own.size() == all.size(); ++v)
+      write(out, cell_of(plain, bytes, own[v], samples[v], "", {}, notes[v]));
+    for (std::size_t v = 0; v < own.size(); ++v)
+      for (std::size_t p = own.size(); p < all.size(); ++p)
+        write(out, cell_of(plain, bytes, own[v], samples[v], all[p].name, samples[p],
+                           notes[v] + notes[p]));
+    for (std::size_t v = 1; v < own.size(); ++v)
+      if (own[v].wire != "f32")
+        write(out, cell_of(plain, bytes, own[v], samples[v], "troupe_f32", samples[0], notes[v]));
+  }
+
+  /// The root is another one in every call, so that nobody runs ahead of the others.
+  double sample_us(const contender& who, const job& j, std::size_t bytes) {
+    const auto touch = [&] {
+      if (bytes > 0)
+        std::fill(j.in, j.in + j.in_count(), 0.5f);
+      asm volatile("" ::"r"(j.in) : "memory");
+    };
+    return at_.sample_us([&](std::uint32_t i) { who.run(j.with_root(i % at_.size())); }, touch,
+                         times_for(j.kind, bytes, task_.quick));
   }
 
   /// Another order in every round, the same on all ranks: who follows whom matters.
@@ -217,54 +265,67 @@ private:
     return out;
   }
 
-  /// Right on every rank, and the same bits.
-  std::string check(contender& who, std::size_t count, bool rounded) {
-    float* const data = who.data;
-    const auto value = [](std::size_t i, std::uint32_t r) {
-      return static_cast<float>((i * 2654435761u + r * 40503u) % 1000) / 8;
-    };
-    for (std::size_t i = 0; i < count; ++i)
-      data[i] = value(i, at_.index());
-    at_.barrier();
-    who.run(data, count);
-    double error = 0;
-    std::uint64_t hash = 1469598103934665603ull;
-    for (std::size_t i = 0; i < count; ++i) {
-      double sum = 0;
-      for (std::uint32_t r = 0; r < at_.size(); ++r)
-        sum += value(i, r);
-      error = std::max(error, std::abs(sum - data[i]));
-      std::uint32_t bits = 0;
-      std::memcpy(&bits, data + i, sizeof bits);
-      hash = (hash ^ bits) * 1099511628211ull;
-    }
+  /// Right on every rank with every root, and the same bits where all get the same. What is wrong
+  /// with this rank's result, or that another's is not right.
+  std::string check(const contender& who, const job& j, double error_max) {
+    if (j.kind == tr::collective_kind::barrier)
+      return check_barrier(who, j);
     std::string note;
-    for (const std::uint64_t other : at_.all(hash))
-      if (other != hash)
-        note = who.name + ": ranks differ; ";
-    if (error > (rounded ? 4.0 : 1e-2))
-      note += who.name + ": wrong by " + number(error) + "; ";
+    for (std::uint32_t root = 0; root < (has_root(j.kind) ? at_.size() : 1); ++root) {
+      const job now = j.with_root(root);
+      fill(now);
+      at_.barrier();
+      who.run(now);
+      note += check_result(who.name, now, error_max);
+      const auto hashes = at_.all(hash_result(now));
+      if (is_shared(j.kind) && std::count(hashes.begin(), hashes.end(), hashes[0]) != at_.size())
+        note += who.name + ": members differ; ";
+    }
+    const auto wrong = at_.all(note.empty() ? 0 : 1);
+    if (note.empty() && std::count(wrong.begin(), wrong.end(), 0) != at_.size())
+      note = who.name + ": wrong on another member; ";
     return note;
   }
 
-  void write(std::ostream& out, std::size_t bytes, const variant& v,
-             const std::vector<double>& ours, const std::string& peer,
-             const std::vector<double>& peers, const std::string& note) {
-    const auto order = v.options.order;
-    const std::string algorithm{task_.transport == "shm"
-                                  ? (v.in_arena          ? "zero_copy"
-                                     : bytes <= 16 * kib ? "publish"
-                                                         : "staged")
-                                  : to_string(tr::collective_table{}.pick(
-                                    tr::collective_kind::all_reduce, order, at_.size(), bytes))};
-    out << task_.transport << '\t' << at_.size() << '\t' << bytes << '\t' << v.wire << '\t'
-        << v.order << '\t' << algorithm << '\t' << peer << '\t' << note << '\t';
-    for (const double us : ours)
-      out << us << ' ';
-    out << '\t';
-    for (const double us : peers)
-      out << us << ' ';
-    out << std::endl;
+  /// Nobody may leave before all have entered, whoever comes last.
+  std::string check_barrier(const contender& who, const job& j) {
+    constexpr std::uint64_t times = 200;
+    std::uint64_t early = 0;
+    const std::uint64_t before = at_.all(at_.page().entered.load())[0];
+    for (std::uint64_t i = 1; i <= times; ++i) {
+      for (std::uint64_t late = 0; i % at_.size() == at_.index() && late < 50; ++late)
+        ::sched_yield();
+      ++at_.page().entered;
+      who.run(j);
+      early += at_.page().entered.load() < before + i * at_.size() ? 1 : 0;
+    }
+    std::uint64_t sum = 0;
+    for (const std::uint64_t n : at_.all(early))
+      sum += n;
+    return sum == 0 ? "" : who.name + ": left " + std::to_string(sum) + " times too early; ";
+  }
+
+  std::string algorithm_of(const job& j, std::size_t bytes, const variant& v) const {
+    if (!is_tcp())
+      return v.in_arena ? "zero_copy" : bytes <= 16 * kib ? "publish" : "staged";
+    return std::string{
+      to_string(tr::collective_table{}.pick(j.kind, v.options.order, at_.size(), bytes))};
+  }
+
+  cell cell_of(const job& j, std::size_t bytes, const variant& v, const std::vector<double>& own,
+               const std::string& peer, const std::vector<double>& peers,
+               const std::string& note) const {
+    return {std::string{to_string(j.kind)},
+            task_.transport,
+            at_.size(),
+            bytes,
+            v.wire,
+            v.order,
+            algorithm_of(j, bytes, v),
+            peer,
+            note,
+            own,
+            peers};
   }
 
   const rank_task& task_;
@@ -273,7 +334,8 @@ private:
   std::unique_ptr<tr::data_transport> transport_;
   tr::environment env_;
   std::unique_ptr<tr::collective_group> group_{};
-  tr::tensor x_;
+  tr::tensor x_; ///< what this member gives
+  tr::tensor y_; ///< what it gets where that is not in place
   tr::tensor arena_{};
 #if defined(TROUPE_BENCH_GLOO)
   std::unique_ptr<gloo_peer> gloo_{};
@@ -283,8 +345,8 @@ private:
 #endif
   std::unique_ptr<raw_sockets> sockets_{};
   std::vector<std::vector<float>> memory_{};
-  std::vector<contender> peers_{};
-  std::size_t sums_ = 0; ///< of the peers, those that sum
+  std::vector<float> memory_out_{};
+  std::size_t doers_ = 0; ///< of the peers, those that do the operation
 };
 
 } // namespace bench

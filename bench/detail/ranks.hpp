@@ -28,6 +28,7 @@ struct rank_page {
   std::atomic<std::uint32_t> arrived{0};
   std::atomic<std::uint32_t> generation{0};
   std::atomic<std::uint64_t> value[ranks_max]{};
+  std::atomic<std::uint64_t> entered{0}; ///< times that anybody called a barrier under test
   char address[ranks_max][64]{};
 };
 
@@ -79,15 +80,16 @@ public:
 
   /// Microseconds of one call, of the slowest rank. The buffer is written before each call, as a
   /// step would write its gradient; the time for that is taken off.
-  double sample_us(const std::function<void()>& call, const std::function<void()>& touch,
-                   int times) {
+  /// @param call is given the number of the call: 0, 1, ...
+  double sample_us(const std::function<void(std::uint32_t)>& call,
+                   const std::function<void()>& touch, int times) {
     barrier();
-    call();
+    call(0);
     barrier();
     auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < times; ++i) {
       touch();
-      call();
+      call(static_cast<std::uint32_t>(i));
     }
     const double whole = since_us(begin);
     barrier();

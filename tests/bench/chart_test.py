@@ -33,6 +33,24 @@ def bars(svg):
     return [r for r in svg.iter(SVG + "rect") if r.get("class", "").startswith("p")]
 
 
+def aims(svg):
+    """The diamonds, by the x of their upper corner."""
+    return [float(p.get("d")[1:].split()[0]) for p in svg.iter(SVG + "path")]
+
+
+def aims_of_legend(svg):
+    """Those in the line of the legend."""
+    key = next(t for t in svg.iter(SVG + "text") if t.text == "the aim")
+    return [x for x in aims(svg) if abs(x + 9 - float(key.get("x"))) < 1]
+
+
+def extent(t):
+    """Left and right end of a text, and its line."""
+    x, long = float(t.get("x")), chart.width_of(t.text)
+    left = {"start": x, "middle": x - long / 2, "end": x - long}[t.get("text-anchor")]
+    return left, left + long, float(t.get("y"))
+
+
 def texts(svg):
     return [t.text for t in svg.iter(SVG + "text")]
 
@@ -57,14 +75,61 @@ class Chart(unittest.TestCase):
         self.assertAlmostEqual(width(much), 2 * width(better), delta=0.3)
 
     def test_every_bar_and_every_text_lies_in_the_picture(self):
-        svg = drawn(*[row(f"row {i}", 10.0 ** (i / 5 - 3), f"peer {i % 3}") for i in range(40)])
+        svg = drawn(*[row(f"row {i}", 10.0 ** (i / 5 - 3), f"a rather long peer {i % 9}") for i in range(40)])
         height = float(svg.get("height"))
         for bar in bars(svg):
-            self.assertGreaterEqual(float(bar.get("x")), chart.LABELS)
-            self.assertLessEqual(float(bar.get("x")) + float(bar.get("width")), chart.LABELS + chart.PLOT)
+            self.assertGreaterEqual(float(bar.get("x")), 0)
+            self.assertLessEqual(float(bar.get("x")) + float(bar.get("width")), chart.WIDTH)
             self.assertLess(float(bar.get("y")) + float(bar.get("height")), height)
         for t in svg.iter(SVG + "text"):
-            self.assertLess(float(t.get("y")), height)
+            left, right, y = extent(t)
+            self.assertGreaterEqual(left, 0, t.text)
+            self.assertLessEqual(right, chart.WIDTH, t.text)
+            self.assertLess(y, height, t.text)
+
+    def test_no_text_lies_on_a_text_or_a_bar(self):
+        svg = drawn(*[row("reduce_scatter_inproc_n4_16M_with_a_long_name_" + str(i), 10.0 ** (i - 3),
+                          f"peer_{i % 9}_of_many", median=123456.0) for i in range(9)])
+        lines = {}
+        for t in svg.iter(SVG + "text"):
+            lines.setdefault(float(t.get("y")), []).append(extent(t)[:2])
+        for line in lines.values():
+            line.sort()
+            for before, behind in zip(line, line[1:]):
+                self.assertLessEqual(before[1], behind[0])
+        for bar in bars(svg):
+            begin = float(bar.get("x"))
+            end = begin + float(bar.get("width"))
+            for left, right in lines[float(bar.get("y")) + chart.BAR - 2]:
+                self.assertTrue(right <= begin or end <= left, (left, right, begin, end))
+
+    def test_an_aim_is_a_mark_at_its_ratio(self):
+        svg = drawn(row("met", 4.0, aim=2.0), row("missed", 0.5, aim=4.0), row("none", 3.0))
+        met, missed, _ = bars(svg)
+        end = float(met.get("x")) + float(met.get("width"))
+        one = float(met.get("x"))
+        legend, *marks = sorted(aims(svg), key=lambda x: x not in aims_of_legend(svg))
+        self.assertEqual(len(marks), 2)
+        self.assertAlmostEqual(marks[0], (one + end) / 2, delta=0.2)
+        self.assertAlmostEqual(marks[1], end, delta=0.2)
+        self.assertGreater(marks[1], float(missed.get("x")) + float(missed.get("width")))
+        self.assertIn("the aim", texts(svg))
+        self.assertNotIn("the aim", texts(drawn(row("none", 3.0))))
+
+    def test_an_aim_beyond_all_ratios_is_in_the_picture(self):
+        svg = drawn(row("far", 1.1, aim=50.0))
+        self.assertLess(max(aims(svg)), chart.WIDTH)
+
+    def test_a_limit_of_the_machine_is_an_outline(self):
+        svg = drawn(row("a", 2.0, "gloo"), row("a", 0.5, "limit_memory"))
+        self.assertEqual([b.get("class") for b in bars(svg)], ["p0", "p1 limit"])
+
+    def test_a_pattern_chooses_rows(self):
+        whole = report(row("all_reduce_tcp"), row("gather_tcp"), row("gather_shm"))
+        names = lambda pattern: [r["name"] for r in chart.only(whole, pattern)["rows"]]
+        self.assertEqual(names("^gather"), ["gather_tcp", "gather_shm"])
+        self.assertEqual(names("^(?!gather)"), ["all_reduce_tcp"])
+        self.assertEqual(len(names("")), 3)
 
     def test_what_has_no_ratio_is_said_in_words(self):
         svg = drawn({"name": "gone", "params": {}, "unit": "us", "not_measured": "no Gloo here"}, row("alone"))

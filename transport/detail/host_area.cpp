@@ -93,9 +93,11 @@ host_engine::host_engine(host_area& area, group_links& channels, const collectiv
   using k = collective_kind;
   merges_ = task.kind == k::all_reduce || task.kind == k::reduce || task.kind == k::reduce_scatter;
   // A vector that fits into a slot is merged by everybody, or by the root, at once.
-  gathers_ = !layout_.is_small && (task.kind == k::all_reduce || task.kind == k::reduce);
+  is_pair_ = !layout_.is_small && task.kind == k::all_reduce && area.size() == 2;
+  gathers_ =
+    !layout_.is_small && !is_pair_ && (task.kind == k::all_reduce || task.kind == k::reduce);
   new_layout_ = !layout_.is_small && !(layout_ == area.last);
-  settling_ = area.has_arena() && gathers_ && task.kind == k::all_reduce ? 1 : 0;
+  settling_ = area.has_arena() && !layout_.is_small && task.kind == k::all_reduce ? 1 : 0;
   chunks_ = settling_ + count_chunks();
   if (!layout_.is_small)
     area.last = layout_;
@@ -114,7 +116,10 @@ std::uint32_t host_engine::count_chunks() const {
   std::size_t step = share_len_;
   if (layout_.is_small)
     return 1;
-  if (merges_) {
+  if (is_pair_) {
+    step *= area_.size();
+    longest = task_.count;
+  } else if (merges_) {
     for (std::uint32_t i = 0; i < area_.size(); ++i)
       longest = std::max(longest, segment_begin(task_.count, area_.size(), i + 1)
                                     - segment_begin(task_.count, area_.size(), i));
@@ -156,7 +161,8 @@ bool host_engine::needs(std::uint32_t peer) const {
     && !has_come(peer, &host_seat::read,
                  new_layout_ && given_ == settling_ ? 0 : given_ + 1 - layout_.slots);
   return wants_slot || !has_come(peer, &host_seat::given, chunks_)
-         || (gathers_ && !has_come(peer, &host_seat::merged, chunks_));
+         || (gathers_ && !has_come(peer, &host_seat::merged, chunks_))
+         || (in_place_ && !has_come(peer, &host_seat::merged, 1));
 }
 
 void host_engine::publish(counter what, std::uint32_t chunks) {
@@ -292,10 +298,21 @@ host_engine::range host_engine::part(std::uint32_t member, std::uint32_t chunk) 
   return {begin + at, std::min(step, count - at)};
 }
 
+// Elements of a chunk that no member has for itself.
+host_engine::range host_engine::whole(std::uint32_t chunk) const {
+  const std::size_t step = share_len_ * area_.size();
+  const std::size_t at = std::min(task_.count, (chunk - settling_) * step);
+  return {at, std::min(step, task_.count - at)};
+}
+
 // --- the work
 
 void host_engine::give(std::uint32_t chunk) {
   std::byte* const to = area_.in(rank_, layout_, first_ + chunk);
+  if (is_pair_) {
+    copy(to, input(whole(chunk).begin), whole(chunk).count);
+    return;
+  }
   if (!merges_) {
     const range own = part(rank_, chunk);
     // The input is this member's part alone.
@@ -316,8 +333,8 @@ void host_engine::give(std::uint32_t chunk) {
 }
 
 void host_engine::merge(std::uint32_t chunk) {
-  range what = share(rank_, chunk);
-  std::size_t place = rank_ * layout_.share_bytes;
+  range what = is_pair_ ? whole(chunk) : share(rank_, chunk);
+  std::size_t place = is_pair_ ? 0 : rank_ * layout_.share_bytes;
   if (layout_.is_small) {
     if (task_.kind == collective_kind::reduce && rank_ != task_.root)
       return;

@@ -16,7 +16,8 @@
 /// need into its *in* slot, merges its own share from everybody's in slots into its *out* slot, and
 /// copies what others merged; a kind leaves out what it does not need. Slots are used in turn, so
 /// that members work on several chunks at a time. Cost of all_reduce: 2 copies of the vector and
-/// one merge of 1/n of it, by each member.
+/// one merge of 1/n of it, by each member. Of two members each gives the other all that it has and
+/// merges everything itself: as many bytes, and one wait for the other instead of two.
 namespace troupe::detail {
 
 /// The layout of the memory. A seat is written by its member alone.
@@ -110,6 +111,7 @@ private:
 
   range share(std::uint32_t member, std::uint32_t chunk) const;
   range part(std::uint32_t member, std::uint32_t chunk) const;
+  range whole(std::uint32_t chunk) const;
   void give(std::uint32_t chunk);
   void merge(std::uint32_t chunk);
   void read(std::uint32_t chunk);
@@ -128,6 +130,7 @@ private:
   std::size_t share_len_; ///< elements of a share of a slot
   bool merges_ = false;   ///< shares are merged
   bool gathers_ = false;  ///< merged shares go to others
+  bool is_pair_ = false;  ///< everybody merges whole chunks
   bool new_layout_ = false;
   std::uint32_t settling_ = 0; ///< chunks before those with data: 1 when vectors may be in arenas
   bool in_place_ = false;

@@ -295,21 +295,23 @@ TEST_CASE("collectives: a user's operator is applied in rank order") {
                              for (std::size_t i = 0; i < count; ++i)
                                std::memcpy(into + 8 * i + 4, with + 8 * i + 4, 4);
                            }};
-  for (const carrier by : all_carriers) {
-    test_group group{by, 3};
-    for (const std::size_t count : {std::size_t{5}, std::size_t{200'000}})
-      for (const auto& ok : group.collect([&](std::uint32_t rank, collective_group&g) {
-             tensor x{dtype::i64, {static_cast<std::int64_t>(count)}};
-             for (std::size_t i = 0; i < count; ++i)
-               x.mutable_as<std::int64_t>()[i] = (std::int64_t{rank} + 1) * 0x1'0000'0001;
-             auto done = g.all_reduce(x, zip);
-             for (const std::int64_t element : x.as<std::int64_t>())
-               if (done && element != 0x3'0000'0001)
-                 return result<void>{make_failure(errc::corrupt, "wrong element")};
-             return done;
-           }))
-        CHECK_MESSAGE(ok, (ok ? "" : ok.error().text));
-  }
+  for (const carrier by : all_carriers)
+    for (const std::uint32_t n : {2u, 3u}) {
+      test_group group{by, n};
+      const std::int64_t zipped = (std::int64_t{n} << 32) + 1;
+      for (const std::size_t count : {std::size_t{5}, std::size_t{200'000}})
+        for (const auto& ok : group.collect([&](std::uint32_t rank, collective_group&g) {
+               tensor x{dtype::i64, {static_cast<std::int64_t>(count)}};
+               for (std::size_t i = 0; i < count; ++i)
+                 x.mutable_as<std::int64_t>()[i] = (std::int64_t{rank} + 1) * 0x1'0000'0001;
+               auto done = g.all_reduce(x, zip);
+               for (const std::int64_t element : x.as<std::int64_t>())
+                 if (done && element != zipped)
+                   return result<void>{make_failure(errc::corrupt, "wrong element")};
+               return done;
+             }))
+          CHECK_MESSAGE(ok, (ok ? "" : ok.error().text));
+    }
 }
 
 TEST_CASE("collectives: several tensors travel in buckets of one type") {
@@ -335,15 +337,18 @@ TEST_CASE("collectives: several tensors travel in buckets of one type") {
   }
 }
 
-TEST_CASE("collectives: tensors of an arena are summed in place, mixed ones through slots") {
+namespace {
+
+void sum_in_arena(std::uint32_t n) {
+  CAPTURE(n);
   test_group group{carrier::host};
   group.arena_bytes = std::size_t{4} << 20;
-  group.add(3);
+  group.add(n);
   for (const auto& ok : group.form(group_epoch{1}))
     REQUIRE(ok);
   for (const std::size_t count : {std::size_t{100}, std::size_t{100'003}, std::size_t{300'001}})
-    for (const std::uint32_t outside : {3u, 1u}) {
-      const tensor sum = noise_sum(3, count);
+    for (const std::uint32_t outside : {n, 1u}) {
+      const tensor sum = noise_sum(n, count);
       findings wrong;
       group.each([&](std::uint32_t rank, collective_group& g) {
         const shape_t shape{static_cast<std::int64_t>(count)};
@@ -370,6 +375,13 @@ TEST_CASE("collectives: tensors of an arena are summed in place, mixed ones thro
   group.destroy(0);
   kept.mutable_as<std::int64_t>()[9] = 5; // outlives the group
   CHECK(kept.as<std::int64_t>()[9] == 5);
+}
+
+} // namespace
+
+TEST_CASE("collectives: tensors of an arena are summed in place, mixed ones through slots") {
+  sum_in_arena(3);
+  sum_in_arena(2);
 }
 
 TEST_CASE("collectives: before the first epoch every call is in the wrong state") {

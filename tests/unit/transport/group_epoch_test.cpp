@@ -122,6 +122,26 @@ TEST_CASE("epochs: a member that leaves is seen at once, and the survivors go on
   }
 }
 
+TEST_CASE("epochs: the last member sees the only other one go, with and without an arena") {
+  for (const std::size_t arena_bytes : {std::size_t{0}, std::size_t{4} << 20}) {
+    CAPTURE(arena_bytes);
+    test_group group{carrier::host};
+    group.arena_bytes = arena_bytes;
+    group.add(2);
+    for (const auto& ok : group.form(group_epoch{1}))
+      REQUIRE_MESSAGE(ok, text_of(ok));
+    for (const auto& ok : group.collect(
+           [](std::uint32_t rank, collective_group&g) { return sum(rank, g, 200'000, 20s); }))
+      REQUIRE_MESSAGE(ok, text_of(ok));
+    group.destroy(1);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto ended = sum(0, group[0], 200'000, 20s);
+    CHECK(seconds_since(begin) < 10);
+    CHECK_MESSAGE((!ended && ended.error().code == errc::peer_lost), text_of(ended));
+    CHECK_MESSAGE(has(ended, "member 1 (id 101"), text_of(ended));
+  }
+}
+
 TEST_CASE("epochs: a group grows while it runs") {
   test_group group{carrier::tcp, 2};
   group.add();
