@@ -303,6 +303,14 @@ std::uint32_t comm_set::open_count() const {
   return static_cast<std::uint32_t>(table_->open.size() + table_->endings.size());
 }
 
+void comm_set::abandon() {
+  std::lock_guard lock{table_->mutex};
+  for (auto& e : table_->endings)
+    if (e->thread)
+      e->thread->abandon();
+  table_->endings.clear();
+}
+
 bool comm_set::close(time_point deadline) {
   revoke(group_epoch{~std::uint32_t{0}}, "the device is closed");
   for (bool in_vain = false;;) {
