@@ -93,6 +93,8 @@ void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
   };
   auto thread = env.lanes.start("abort-" + to_string(id), std::move(body));
   std::lock_guard lock{mutex};
+  if (std::find(endings.begin(), endings.end(), job) == endings.end())
+    thread->abandon(); // the device was dropped meanwhile
   job->thread = std::move(thread);
 }
 
