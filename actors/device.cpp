@@ -9,6 +9,10 @@ device_state::device_state(interface::pointer self, const environment& env,
   : self_{self}, env_{env}, options_{std::move(options)} {}
 
 device_state::~device_state() {
+  {
+    std::lock_guard lock{outcome_->mutex};
+    outcome_->unwanted = true;
+  }
   if (lane_) { // the system ends in the middle of it
     if (lane_->ended())
       lane_->join();
@@ -35,11 +39,15 @@ auto device_state::make_behavior() -> interface::behavior_type {
               [env = env_, table = options_.table, index = options_.index,
                how = options_.how](outcome& out) {
                 auto made = device::open(env, table, index, how);
-                std::lock_guard lock{out.mutex};
-                if (made)
-                  out.made = std::move(*made);
-                else
+                std::unique_lock lock{out.mutex};
+                if (!made) {
                   out.why = std::move(made.error());
+                } else if (!out.unwanted) {
+                  out.made = std::move(*made);
+                } else {
+                  lock.unlock();
+                  (void)(*made)->close(std::chrono::seconds{1});
+                }
               });
   return {
     [this](device_event& msg) { on_event(msg); }, [this](device_failed& msg) { on_failed(msg); },

@@ -45,6 +45,7 @@ private:
     std::mutex mutex{};
     std::shared_ptr<device> made{};
     failure why{};
+    bool unwanted = false; ///< the actor has ended meanwhile
   };
 
   void on_event(const device_event& msg);

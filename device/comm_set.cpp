@@ -93,6 +93,8 @@ void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
   };
   auto thread = env.lanes.start("abort-" + to_string(id), std::move(body));
   std::lock_guard lock{mutex};
+  if (std::find(endings.begin(), endings.end(), job) == endings.end())
+    thread->abandon(); // the device was dropped meanwhile
   job->thread = std::move(thread);
 }
 
@@ -301,6 +303,14 @@ void comm_set::revoke(group_epoch epoch, const std::string& reason) {
 std::uint32_t comm_set::open_count() const {
   std::lock_guard lock{table_->mutex};
   return static_cast<std::uint32_t>(table_->open.size() + table_->endings.size());
+}
+
+void comm_set::abandon() {
+  std::lock_guard lock{table_->mutex};
+  for (auto& e : table_->endings)
+    if (e->thread)
+      e->thread->abandon();
+  table_->endings.clear();
 }
 
 bool comm_set::close(time_point deadline) {

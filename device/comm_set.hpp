@@ -66,6 +66,8 @@ private:
   friend class device;
   /// Ends all, until the deadline. False when an abort did not come back.
   bool close(time_point deadline);
+  /// Leaves all behind, without waiting.
+  void abandon();
   const std::shared_ptr<detail::comm_table> table_;
 };
 

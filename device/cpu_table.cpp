@@ -33,7 +33,7 @@ public:
 
   ~cpu_table() override {
     for (auto* s : streams_) {
-      (void)s->stream->stop(std::chrono::seconds{1});
+      (void)s->stream->stop();
       delete s;
     }
   }
@@ -121,7 +121,7 @@ public:
       std::lock_guard lock{mutex_};
       std::erase(streams_, s);
     }
-    (void)s->stream->stop(std::chrono::seconds{1});
+    (void)s->stream->stop();
     delete s;
     return {};
   }

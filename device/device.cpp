@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <troupe/core/lane_context.hpp>
 #include <troupe/device/comm_set.hpp>
 #include <troupe/device/detail/device_core.hpp>
 
@@ -32,9 +31,20 @@ std::shared_ptr<void> device_memory::owner() const { return state_; }
 device::device(std::shared_ptr<detail::device_core> core)
   : core_{std::move(core)}, comms_{std::make_unique<comm_set>(core_)} {}
 
+/// Waits for nothing: it may be the end of an actor.
 device::~device() {
-  destructor_waits here;
-  (void)close(std::chrono::seconds{1});
+  auto& core = *core_;
+  if (core.closed.exchange(true))
+    return;
+  auto why = make_failure(errc::wrong_state, to_string(core.id) + ": it was not closed");
+  core.health->fail(why);
+  comms_->abandon();
+  core.poller->stop(why);
+  if (core.poller_lane && core.poller_lane->ended())
+    core.poller_lane->join();
+  else if (core.poller_lane)
+    core.poller_lane->abandon();
+  core.abandon_all();
 }
 
 result<std::shared_ptr<device>> device::open(const environment& env,

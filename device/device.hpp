@@ -107,7 +107,7 @@ public:
   static result<std::shared_ptr<device>> open(const environment& env,
                                               std::shared_ptr<device_table> table,
                                               std::uint32_t index, device_options options = {});
-  /// Closes, within a second, if nobody did.
+  /// What nobody closed is left behind, as after a failure.
   ~device();
   device(const device&) = delete;
   device& operator=(const device&) = delete;

@@ -157,9 +157,11 @@ device_answer fake_table::release(std::uint32_t device, void* memory) {
   return world_->blocks.erase(memory) == 1 ? device_answer{} : unknown();
 }
 
+// The host's memory is no device's: it is there when one of them broke.
+
 device_answer fake_table::allocate_host(std::size_t bytes, void*& out) {
   lock_t lock{world_->mutex};
-  if (auto no = world_->hit(lock, "allocate_host", 0))
+  if (auto no = world_->hit(lock, "allocate_host", 0, true))
     return *no;
   std::uint64_t used = 0;
   for (auto& [at, b] : world_->host_blocks)
@@ -174,7 +176,7 @@ device_answer fake_table::allocate_host(std::size_t bytes, void*& out) {
 
 device_answer fake_table::release_host(void* memory) {
   lock_t lock{world_->mutex};
-  if (auto no = world_->hit(lock, "release_host", 0))
+  if (auto no = world_->hit(lock, "release_host", 0, true))
     return *no;
   return world_->host_blocks.erase(memory) == 1 ? device_answer{} : unknown();
 }
@@ -314,7 +316,7 @@ device_answer fake_table::post(native_stream stream, void (*call)(void*), void* 
 
 device_answer fake_table::draw_key(comm_key& out) {
   lock_t lock{world_->mutex};
-  if (auto no = world_->hit(lock, "comm_draw_key", 0))
+  if (auto no = world_->hit(lock, "comm_draw_key", 0, true))
     return *no;
   const auto key = ++world_->keys;
   std::memcpy(out.bytes, &key, sizeof key);

@@ -2,7 +2,7 @@
 
 #include <troupe/kernels/bucket.hpp>
 
-#include <troupe/kernels/detail/bf16.hpp>
+#include <troupe/kernels/detail/bf16_loops.hpp>
 #include <troupe/kernels/detail/check.hpp>
 
 #include <cstddef>
@@ -37,12 +37,8 @@ void pack_bucket_bf16(std::span<const std::span<const float>> parts,
   expect_sum("pack_bucket_bf16", parts, bucket.size());
   std::uint16_t* to = bucket.data();
   for (const auto part : parts) {
-    const float* from = part.data();
-    const std::size_t n = part.size();
-    TROUPE_INDEPENDENT_LOOP
-    for (std::size_t i = 0; i < n; ++i)
-      to[i] = detail::narrow_bf16(from[i]);
-    to += n;
+    detail::narrow_all_bf16(part.data(), to, part.size());
+    to += part.size();
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <troupe/kernels/casts.hpp>
 
-#include <troupe/kernels/detail/bf16.hpp>
+#include <troupe/kernels/detail/bf16_loops.hpp>
 #include <troupe/kernels/detail/check.hpp>
 #include <troupe/kernels/detail/f16.hpp>
 
@@ -33,12 +33,7 @@ float f32_from_f16(std::uint16_t bits) { return widen_f16(bits); }
 
 void cast_f32_to_bf16(std::span<const float> in, std::span<std::uint16_t> out) {
   detail::expect_size("cast_f32_to_bf16", "in.size()", in.size(), out.size());
-  const float* from = in.data();
-  std::uint16_t* to = out.data();
-  const std::size_t n = out.size();
-  TROUPE_INDEPENDENT_LOOP
-  for (std::size_t i = 0; i < n; ++i)
-    to[i] = narrow_bf16(from[i]);
+  detail::narrow_all_bf16(in.data(), out.data(), out.size());
 }
 
 void cast_bf16_to_f32(std::span<const std::uint16_t> in, std::span<float> out) {
@@ -57,6 +52,11 @@ void cast_f32_to_f16(std::span<const float> in, std::span<std::uint16_t> out) {
   std::uint16_t* to = out.data();
   const std::size_t n = out.size();
   std::size_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),

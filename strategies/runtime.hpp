@@ -34,7 +34,7 @@ struct runtime_options {
 
   /// Devices that steps run on, "cpu:0" or "gpu:1"; the lanes of all workers here take turns over
   /// them. Empty: cpu:0, cpu:1, ... for the lanes, opened when a step first asks. Named ones are
-  /// opened at start: `device_unavailable` says what there is.
+  /// opened at start: `device_unavailable` says what there is. Flag: `--troupe-device`, once each.
   std::vector<std::string> devices{};
   /// CPU devices of this process; 0: one for each lane.
   std::uint32_t cpu_devices = 0;

@@ -25,6 +25,12 @@ std::uint32_t number(const std::string& flag, const std::string& value) {
   return out;
 }
 
+std::string device(const std::string& flag, const std::string& value) {
+  if (!parse_device(value))
+    bad_flag(flag, value, "cpu:N or gpu:N");
+  return value;
+}
+
 task_id task_from(const std::string& flag, const std::string& value) {
   auto colon = value.find(':');
   auto job = value.substr(0, colon);
@@ -87,6 +93,7 @@ std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& 
     {"--troupe-workers", [&](auto& f, auto& v) { options.workers = number(f, v); }},
     {"--troupe-servers", [&](auto& f, auto& v) { options.servers = number(f, v); }},
     {"--troupe-lanes", [&](auto& f, auto& v) { options.lanes_per_worker = number(f, v); }},
+    {"--troupe-device", [&](auto& f, auto& v) { options.devices.push_back(device(f, v)); }},
     {"--troupe-start-workers", [&](auto& f, auto& v) { options.start_workers = number(f, v); }},
     {"--troupe-coordinator", [&](auto&, auto& v) { options.coordinator_address = v; }},
     {"--troupe-listen", [&](auto&, auto& v) { options.listen_address = v; }},

@@ -18,18 +18,20 @@ void cpu_stream::start(const std::string& name, const std::shared_ptr<cpu_stream
     shared_->env.lanes.start(name.empty() ? to_string(device_) : name, [self] { self->body(); });
 }
 
-bool cpu_stream::stop(duration grace) {
-  std::unique_lock lock{shared_->mutex};
-  stopped_ = true;
-  work_->notify_all();
-  const auto deadline = after(shared_->env.clock.now(), grace);
-  if (!wait_for(*shared_->changed, lock, deadline, [this] { return ended_; })) {
-    lane_->abandon();
-    return false;
+bool cpu_stream::stop() {
+  bool computes = false;
+  {
+    std::lock_guard lock{shared_->mutex};
+    stopped_ = true;
+    computes = computing_;
+    work_->notify_all();
+    shared_->changed->notify_all();
   }
-  lock.unlock();
-  lane_->join();
-  return true;
+  if (computes)
+    lane_->abandon();
+  else
+    lane_->join(); // it only has to return
+  return !computes;
 }
 
 device_answer cpu_stream::failed() const {
@@ -86,9 +88,11 @@ void cpu_stream::body() {
       break;
     auto& front = queue_.front(); // stays queued, and counted, while it runs
     if (front.op.run) {
+      computing_ = true;
       lock.unlock();
       run_one(front);
       lock.lock();
+      computing_ = false;
     }
     while (front.wait && !front.wait->passed && front.wait->failed.ok() && !stopped_)
       (void)shared_->changed->wait_until(lock, never);
@@ -103,9 +107,11 @@ void cpu_stream::body() {
     if (done.record || (computed && operations_-- == queue_len_max_))
       shared_->changed->notify_all();
     if (computed) {
+      computing_ = true;
       lock.unlock();
       done = {};
       lock.lock();
+      computing_ = false;
     }
   }
   auto dropped = std::exchange(queue_, {});
@@ -114,7 +120,6 @@ void cpu_stream::body() {
       each.record->failed = failed_.ok() ? device_answer{.status = device_status::lost,
                                                          .text = "the stream was stopped"}
                                          : failed_;
-  ended_ = true;
   shared_->changed->notify_all();
   lock.unlock();
   dropped.clear();

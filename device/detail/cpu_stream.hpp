@@ -41,9 +41,9 @@ public:
              duration full_max);
   /// Starts the lane. The stream stays until `stop`.
   void start(const std::string& name, const std::shared_ptr<cpu_stream>& self);
-  /// What is queued is dropped; the lane goes once its operation has ended. True when it has; else
-  /// it is abandoned.
-  bool stop(duration grace);
+  /// What is queued is dropped, and the lane goes. False when it was in an operation: then it is
+  /// abandoned, and goes once that has ended.
+  bool stop();
 
   /// Waits while the queue is full of operations.
   device_answer push(device_op op);
@@ -74,7 +74,7 @@ private:
   std::unique_ptr<lane> lane_{};
   device_answer failed_{};
   bool stopped_ = false;
-  bool ended_ = false;
+  bool computing_ = false;
 };
 
 } // namespace troupe::detail

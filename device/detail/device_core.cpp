@@ -105,12 +105,18 @@ void device_core::return_event(native_event event) {
 void device_core::release_all() {
   pool.trim(true);
   host_pool.trim(true);
-  std::lock_guard lock{mutex};
-  for (auto event : std::exchange(spare_events, {})) {
-    (void)table->drop_event(event);
-    --events_made;
+  std::vector<native_event> events;
+  std::vector<std::shared_ptr<stream_state>> gone;
+  {
+    std::lock_guard lock{mutex};
+    events = std::exchange(spare_events, {});
+    gone = std::exchange(streams, {});
+    events_made -= events.size();
   }
-  for (auto& s : std::exchange(streams, {}))
+  // Without the lock: a CPU stream goes once its lane has, which may be about to return an event.
+  for (auto event : events)
+    (void)table->drop_event(event);
+  for (auto& s : gone)
     (void)table->drop_stream(std::exchange(s->native, {}));
 }
 

@@ -307,12 +307,10 @@ TEST_CASE("CPU lanes: an operation that throws names itself, and its stream is o
   fixture f;
   auto d = device::open(f.env(), make_cpu_table(f.env()), 0, quick()).value_or_throw();
   auto s = d->make_stream("compute").value_or_throw();
-  auto e =
-    d->submit(s,
-              {.name = "bad_luck",
-               .run = [](const launch_site&) -> device_answer { throw std::runtime_error{"no"}; }})
-      .value_or_throw();
-  names(failure_of(d->wait(e, long_enough)), errc::launch_failed, {"cpu:0", "'bad_luck' broke"});
+  REQUIRE(d->enqueue(s, {.name = "bad_luck", .run = [](const launch_site&) -> device_answer {
+                           throw std::runtime_error{"no"};
+                         }}));
+  names(failure_behind(*d, s), errc::launch_failed, {"cpu:0", "'bad_luck' broke"});
   CHECK(d->why_failed());
   names(failure_of(d->close(1s)), errc::launch_failed, {"'bad_luck'"});
 }

@@ -79,7 +79,7 @@ TEST_CASE("ops: a label out of range breaks a CPU's stream, by name") {
   auto labels = r.up(std::vector<std::int32_t>{0, 7});
   auto loss = r.empty(dtype::f64, {});
   REQUIRE(r.ops.softmax_cross_entropy(logits, labels, {}, loss));
-  names(failure_of(d->wait(r.ops.mark().value_or_throw(), long_enough)), errc::launch_failed,
+  names(failure_behind(*d, r.s), errc::launch_failed,
         {"cpu:0", "'softmax_cross_entropy'", "exception"});
   CHECK(!d->close(1s));
 }

@@ -105,6 +105,13 @@ inline device_op nothing(const char* name = "nothing") {
   return {.name = name, .run = [](const launch_site&) { return device_answer{}; }};
 }
 
+/// What a stream that breaks says: to the record behind it when it broke before that, else to the
+/// wait.
+inline failure failure_behind(device& d, const device_stream& s) {
+  auto e = d.mark(s);
+  return e ? failure_of(d.wait(*e, long_enough)) : e.error();
+}
+
 /// Waits for a condition that other lanes make true.
 template <class Pred>
 bool comes_true(const environment& env, Pred pred) {

@@ -114,6 +114,21 @@ TEST_CASE("devices: a GPU that is not there ends the start, saying why") {
   CHECK(says(why, "there is no gpu:99"));
 }
 
+TEST_CASE("devices: flags name them, and a wrong name is refused") {
+  auto from = [](std::vector<std::string> words) {
+    words.insert(words.begin(), "program");
+    std::vector<char*> argv;
+    for (auto& w : words)
+      argv.push_back(w.data());
+    return runtime::options_from_args(static_cast<int>(argv.size()), argv.data());
+  };
+  CHECK(from({"--troupe-device", "gpu:1", "--troupe-device", "cpu:0"}).devices
+        == std::vector<std::string>{"gpu:1", "cpu:0"});
+  auto why = failure_of([&] { (void)from({"--troupe-device", "gpu"}); });
+  CHECK(why.code == errc::bad_config);
+  CHECK(says(why, "--troupe-device is 'gpu', expected cpu:N or gpu:N"));
+}
+
 TEST_CASE("devices: steps run on the device of their lane, CPUs unless told") {
   small_cluster c;
   CHECK(c.coordinator.schedule(doubled, 21.0f).fetch() == 42.0f);
