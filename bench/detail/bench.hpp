@@ -150,7 +150,7 @@ public:
         usage("unknown flag " + flag);
     }
     if (rounds_ == 0)
-      rounds_ = quick_ ? 3 : 9;
+      rounds_ = quick_ ? 2 : 9;
   }
 
   bool quick() const { return quick_; }
@@ -193,9 +193,9 @@ private:
   [[noreturn]] void help() const {
     std::printf(
       "usage: %s [--quick] [--json FILE] [--rounds N] [--only TEXT]\n\n"
-      "  --quick      a tenth of the work, and three rounds\n"
+      "  --quick      a tenth of the work, and two rounds\n"
       "  --json FILE  writes the rows to FILE\n"
-      "  --rounds N   samples of every row (9; 3 with --quick)\n"
+      "  --rounds N   samples of every row (9; 2 with --quick)\n"
       "  --only TEXT  rows whose name or group has TEXT\n",
       suite_.c_str());
     std::exit(0);

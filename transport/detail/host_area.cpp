@@ -15,11 +15,11 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t small_bytes = 16 * kib;
 constexpr std::uint32_t small_slots = 16;
 constexpr std::size_t large_bytes = 8192 * kib; // of a member, all of its large slots
+// Measured: up to here waiting for the other costs more than merging twice as much.
+constexpr std::size_t pair_bytes_max = 256 * kib;
 constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t seat_bytes = page_bytes;
 static_assert(sizeof(host_seat) <= seat_bytes);
-
-constexpr int tries_per_look = 64;
 
 } // namespace
 
@@ -28,6 +28,7 @@ host_area::host_area(host_memory memory, std::uint32_t size, std::uint32_t rank,
   : memory_{std::make_shared<host_memory>(std::move(memory))},
     table_{table},
     size_{size},
+    tries_{tries_per_look(size)},
     arena_bytes_{arena_bytes / page_bytes * page_bytes},
     arena_{memory_, bytes_for(size, 0) + rank * arena_bytes_, arena_bytes_} {}
 
@@ -93,7 +94,8 @@ host_engine::host_engine(host_area& area, group_links& channels, const collectiv
   using k = collective_kind;
   merges_ = task.kind == k::all_reduce || task.kind == k::reduce || task.kind == k::reduce_scatter;
   // A vector that fits into a slot is merged by everybody, or by the root, at once.
-  is_pair_ = !layout_.is_small && task.kind == k::all_reduce && area.size() == 2;
+  is_pair_ = !layout_.is_small && task.kind == k::all_reduce && area.size() == 2
+             && task.count * element_ <= pair_bytes_max;
   gathers_ =
     !layout_.is_small && !is_pair_ && (task.kind == k::all_reduce || task.kind == k::reduce);
   new_layout_ = !layout_.is_small && !(layout_ == area.last);
@@ -185,7 +187,7 @@ result<void> host_engine::check_operations() {
 }
 
 result<bool> host_engine::advance() {
-  for (int i = 0; i < tries_per_look; ++i) {
+  for (int i = 0; i < area_.tries(); ++i) {
     auto moved = read_ < settling_ ? settle() : move_chunks();
     if (!moved || *moved || done())
       return moved;

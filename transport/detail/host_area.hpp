@@ -16,8 +16,8 @@
 /// need into its *in* slot, merges its own share from everybody's in slots into its *out* slot, and
 /// copies what others merged; a kind leaves out what it does not need. Slots are used in turn, so
 /// that members work on several chunks at a time. Cost of all_reduce: 2 copies of the vector and
-/// one merge of 1/n of it, by each member. Of two members each gives the other all that it has and
-/// merges everything itself: as many bytes, and one wait for the other instead of two.
+/// one merge of 1/n of it, by each member. Of two members each gives the other all of a vector that
+/// is not large, and merges everything itself: one wait for the other instead of two.
 namespace troupe::detail {
 
 /// The layout of the memory. A seat is written by its member alone.
@@ -51,6 +51,7 @@ public:
 
   static std::size_t bytes_for(std::uint32_t size, std::size_t arena_bytes);
   std::uint32_t size() const { return size_; }
+  int tries() const { return tries_; } ///< before a member yields
   host_seat& seat(std::uint32_t member) const;
   std::byte* in(std::uint32_t member, const slot_layout& layout, std::uint32_t chunk) const;
   std::byte* out(std::uint32_t member, const slot_layout& layout, std::uint32_t chunk) const;
@@ -72,6 +73,7 @@ private:
   std::shared_ptr<host_memory> memory_;
   const collective_table& table_;
   std::uint32_t size_;
+  int tries_;
   std::size_t arena_bytes_;
   host_arena arena_;
 };

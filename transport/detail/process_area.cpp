@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t single_bytes_max = std::size_t{32} << 10;
 // Shares begin at whole cache lines.
 constexpr std::size_t line_bytes = 64;
-constexpr int tries_per_look = 64;
 
 } // namespace
 
@@ -33,6 +32,8 @@ std::shared_ptr<process_area> find_process_area(std::uint64_t key, std::uint32_t
   }
   return out;
 }
+
+process_area::process_area(std::uint32_t size) : seats_(size), tries_{tries_per_look(size)} {}
 
 std::uint32_t process_area::take_share(std::uint32_t rank, std::uint32_t operation) {
   for (std::size_t i = 0; i < seats_.size(); ++i) {
@@ -67,7 +68,7 @@ process_engine::process_engine(process_area& area, group_links& channels,
 }
 
 result<bool> process_engine::advance() {
-  for (int i = 0; i < tries_per_look; ++i) {
+  for (int i = 0; i < area_.tries(); ++i) {
     auto moved = step();
     if (!moved || *moved || done())
       return moved;

@@ -18,7 +18,7 @@ namespace troupe::detail {
 /// only between the start of an operation and the member's leaving it.
 class process_area {
 public:
-  explicit process_area(std::uint32_t size) : seats_(size) {}
+  explicit process_area(std::uint32_t size);
 
   struct alignas(64) seat {
     std::atomic<std::uint32_t> arrived{0}; ///< operation
@@ -42,6 +42,7 @@ public:
   }
 
   std::vector<seat>& seats() { return seats_; }
+  int tries() const { return tries_; } ///< before a member yields
   std::atomic<std::uint64_t>& state() { return state_; }
 
   /// A share that nobody has taken, the own one first; `no_member`: none is left.
@@ -54,6 +55,7 @@ public:
 
 private:
   std::vector<seat> seats_;
+  int tries_;
   alignas(64) std::atomic<std::uint64_t> state_{0};
   alignas(64) std::atomic<std::uint64_t> finished_{0}; // shares of all operations
 };
