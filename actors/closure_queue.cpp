@@ -206,11 +206,12 @@ failure closure_queue::raise(unique_lock& lock, time_point deadline, after_unloc
 
 // -- stop ----------------------------------------------------------------------------------------
 
-void closure_queue::stop() {
+void closure_queue::stop(failure why) {
   after_unlock then;
   unique_lock lock{mutex_};
   if (stopped_)
     return;
+  stopped_why_ = std::move(why);
   if (!flying_.empty())
     then.cancel = generation_;
   end_everything(then);
@@ -292,6 +293,8 @@ failure closure_queue::no_worker_failure() const {
 // -- failures ------------------------------------------------------------------------------------
 
 failure closure_queue::stopped_failure() const {
+  if (stopped_why_.code != errc::none)
+    return stopped_why_;
   return make_failure(errc::unavailable, "the coordinator of term "
                                            + std::to_string(value_of(term_)) + " was stopped");
 }

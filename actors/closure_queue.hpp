@@ -161,9 +161,9 @@ public:
   /// The failure that they then return.
   failure no_worker_failure() const;
   /// Everything that has not ended becomes `cancelled`, in flight or not; everybody in `put`,
-  /// `wait` or `done`, now or later, gets `unavailable`; `on_cancel` when something was in flight.
-  /// Later calls of the actor's side do nothing.
-  void stop();
+  /// `wait` or `done`, now or later, gets `why`; `on_cancel` when something was in flight. Later
+  /// calls of the actor's side do nothing. `why` without a code: `unavailable`, it was stopped.
+  void stop(failure why = {});
 
   // -- the coordinator actor: never waits --
 
@@ -286,6 +286,7 @@ private:
   bool raising_ = false; ///< begun and not completed
   bool raiser_ = false;  ///< a thread is completing it
   bool stopped_ = false;
+  failure stopped_why_{};  ///< what the caller of `stop` said
   bool signalled_ = false; ///< on_work was called and no take came since
   bool hungry_ = true;     ///< a take returned less than asked since the last on_work
   std::size_t live_workers_ = 0;

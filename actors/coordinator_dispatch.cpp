@@ -250,7 +250,12 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
     case verdict::worker_lost:
       ++shared_->retried;
       note_partial(flew.what);
-      queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
+      if (is_fault_of_the_device(why.code)) {
+        device_fault_ = to_string(why);
+        queue()->put_back(flew.what, put_back_reason::worker_lost_running, worker);
+      } else {
+        queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
+      }
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
       if (why.code != errc::cancelled) { // the cancel kept it from another try: that is its end

@@ -72,8 +72,9 @@ result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
   if (!wait_for(*changed_, lock, deadline, [&] { return e->made.has_value(); }))
     return make_failure(errc::device_timeout, to_string(id) + ": it does not open in "
                                                 + std::to_string(to_ms(options_.open_max)) + " ms");
-  if (!*e->made && entries_[id] == e)
-    entries_.erase(id); // its actor has ended; the next may try again
+  // Its actor has ended; the next may try again. Another who waited may have been here before.
+  if (auto at = entries_.find(id); !*e->made && at != entries_.end() && at->second == e)
+    entries_.erase(at);
   return *e->made;
 }
 

@@ -14,13 +14,11 @@ bool is_fault_of_the_way(errc code) {
          || code == errc::wrong_shard_view;
 }
 
-/// The worker's device failed: others shall run the closure. A closure that breaks one device after
-/// the other is found by its strikes.
+} // namespace
+
 bool is_fault_of_the_device(errc code) {
   return code == errc::device_lost || code == errc::device_timeout || code == errc::launch_failed;
 }
-
-} // namespace
 
 bool failure_classifier::under(std::deque<time_point>& seen, std::uint32_t max, time_point now) {
   while (!seen.empty() && now - seen.front() > options_.window)

@@ -19,6 +19,10 @@ enum class verdict : std::uint8_t {
   fatal = 3,       ///< row 5: the batch error
 };
 
+/// The worker's device failed: others shall run the closure. Each time is a strike against it,
+/// which finds one that breaks one device after the other.
+bool is_fault_of_the_device(errc code);
+
 /// Counts transient failures in a sliding window, so that a long run is not ended by the sum of its
 /// hiccups. One thread.
 class failure_classifier {

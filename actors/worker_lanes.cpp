@@ -323,12 +323,13 @@ void worker_lanes::start_lane(std::size_t at) {
   slot.gone = std::make_shared<bool>(false);
   slot.thread = env_.lanes.start(
     "lane." + std::to_string(options_.task.index) + "." + std::to_string(slot.number),
-    [self = shared_from_this(), number = slot.number, gone = slot.gone] {
-      self->lane_body(number, gone);
+    [self = shared_from_this(), at, number = slot.number, gone = slot.gone] {
+      self->lane_body(static_cast<std::uint32_t>(at), number, gone);
     });
 }
 
-void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone) {
+void worker_lanes::lane_body(std::uint32_t at, std::uint32_t number,
+                             const std::shared_ptr<bool>& gone) {
   std::shared_ptr<life> of;
   std::unique_ptr<parameter_client> client;
   std::shared_ptr<device_context> device;
@@ -351,6 +352,7 @@ void worker_lanes::lane_body(std::uint32_t number, const std::shared_ptr<bool>& 
       slot->step = step;
     step->device = &device;
     step->lane = number;
+    step->slot = at;
     building_ = what.is_resource;
     lock.unlock();
     if (what.is_resource)

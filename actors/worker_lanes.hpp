@@ -39,8 +39,8 @@ struct worker_lanes_options {
   /// A resource's function that runs for longer is given up as a hung step is.
   std::uint64_t build_ms_max = 600'000;
   /// The device that the lane's steps run on; null: they have none. Called on the lane, once, when
-  /// a step first asks; waits.
-  std::function<result<std::shared_ptr<device_context>>(std::uint32_t lane)> device_of{};
+  /// a step first asks; waits. `slot`: the lane's place, below `lanes`.
+  std::function<result<std::shared_ptr<device_context>>(std::uint32_t slot)> device_of{};
 };
 
 /// What the worker needs of the outside during one life: how to reach servers and the coordinator's
@@ -130,7 +130,7 @@ private:
   };
 
   void start_lane(std::size_t at);
-  void lane_body(std::uint32_t number, const std::shared_ptr<bool>& gone);
+  void lane_body(std::uint32_t at, std::uint32_t number, const std::shared_ptr<bool>& gone);
   lane_slot* slot_of(std::uint32_t number);
   std::unique_ptr<parameter_client> make_client(const std::shared_ptr<life>& of,
                                                 std::uint32_t number,

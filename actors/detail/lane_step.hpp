@@ -82,7 +82,8 @@ struct worker_lanes::running_step {
   std::atomic<bool> abandoned{false};
   bool told = false; ///< the step has heard of its cancellation; its lane only
   std::shared_ptr<device_context>* device = nullptr; ///< the lane's; its lane only
-  std::uint32_t lane = 0;
+  std::uint32_t lane = 0; ///< its number, which no other lane of the worker ever had
+  std::uint32_t slot = 0; ///< its place among the worker's lanes: that of the lane it replaced
 };
 
 /// The `step_host` of one run.
@@ -174,7 +175,7 @@ public:
       throw_failure(errc::device_unavailable, to_string(task_) + " gives its steps no device");
     auto& mine = *step_.device;
     if (!mine)
-      mine = options_.device_of(step_.lane).value_or_throw();
+      mine = own(options_.device_of(step_.slot));
     mine->speak_for(life_.self);
     return *mine;
   }
