@@ -9,17 +9,23 @@ namespace troupe {
 
 namespace detail {
 
-struct comm_state final : event_guard {
+struct comm_table;
+
+struct comm_state final : event_guard, std::enable_shared_from_this<comm_state> {
   group_epoch epoch{};
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   native_comm native{};
-  mutable std::mutex mutex{};   ///< held while the table works on it
+  std::weak_ptr<comm_table> table{};
+  std::uint64_t calls = 0; ///< of the table, under way; under the table's lock
+  mutable std::mutex mutex{};
   std::optional<failure> why{}; ///< set: it ends, and the table must not be asked
   std::optional<failure> broken() const override {
     std::lock_guard lock{mutex};
     return why;
   }
+  std::optional<failure> settled() override;
+  void end(failure late) override;
 };
 
 /// Shared with the lanes that abort, which may outlive the device.
@@ -45,11 +51,32 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
   }
   void end(const std::shared_ptr<comm_state>& c, failure why);
   void look(time_point now);
-  /// `ok` or `not_ready` for one that ends: it may be gone already.
-  device_answer status(const comm_state& c) const {
-    std::lock_guard lock{c.mutex};
-    return c.why || !c.native.handle ? device_answer{.status = device_status::not_ready}
-                                     : functions->collectives()->status(c.native);
+  /// Calls the table for a communicator, without a lock: the call may wait. `not_ready` for one
+  /// that ends: it may be gone already.
+  template <class Call>
+  device_answer ask(comm_state& c, Call call) {
+    {
+      std::lock_guard lock{mutex};
+      if (c.broken() || !c.native.handle)
+        return {.status = device_status::not_ready};
+      ++c.calls;
+    }
+    auto answer = call(*functions->collectives());
+    std::lock_guard lock{mutex};
+    if (--c.calls == 0)
+      changed->notify_all();
+    return answer;
+  }
+  device_answer status(comm_state& c) {
+    return ask(c, [&](collective_device_table& t) { return t.status(c.native); });
+  }
+  /// Waits until an abort may begin. A GPU's library must not be called beside it; on CPUs it is
+  /// what frees a call that waits for a queue.
+  bool may_abort(const comm_state& c, time_point deadline) {
+    if (functions->kind() == device_kind::cpu)
+      return true;
+    std::unique_lock lock{mutex};
+    return wait_for(*changed, lock, deadline, [&] { return c.calls == 0; });
   }
   std::shared_ptr<device_core> alive() const { return hold.lock(); }
 
@@ -85,6 +112,8 @@ void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
   }
   mark(env, "device.comm_aborted");
   auto body = [self = shared_from_this(), job] {
+    if (!self->may_abort(*job->comm, job->deadline))
+      return; // `look` gives the device up
     (void)self->functions->bind(self->id.index);
     (void)self->functions->collectives()->abort(job->comm->native);
     std::lock_guard lock{self->mutex};
@@ -101,30 +130,41 @@ void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
 /// The poller's round: communicators that broke by themselves, aborts that ended or hang.
 void comm_table::look(time_point now) {
   std::vector<std::shared_ptr<comm_state>> all;
-  std::vector<std::shared_ptr<ending>> over;
+  std::vector<std::shared_ptr<ending>> over, hang;
   {
     std::lock_guard lock{mutex};
     all = open;
     std::erase_if(endings, [&](const std::shared_ptr<ending>& e) {
       if (!e->thread || !(e->ended || now >= e->deadline))
         return false;
-      over.push_back(e);
+      (e->ended ? over : hang).push_back(e);
       return true;
     });
   }
   for (auto& c : all)
     if (auto answer = status(*c); !answer.ok() && answer.status != device_status::not_ready)
       end(c, make_failure(errc::collective_failed, name_of(*c) + ": " + to_string(answer)));
-  for (auto& e : over) {
-    if (e->ended) {
-      e->thread->join();
-      continue;
-    }
+  for (auto& e : over)
+    e->thread->join();
+  for (auto& e : hang) {
     e->thread->abandon();
     if (auto core_now = alive())
       core_now->health->fail(
         make_failure(errc::device_timeout, name_of(*e->comm) + ": its abort hangs"));
   }
+}
+
+std::optional<failure> comm_state::settled() {
+  if (auto t = table.lock())
+    if (auto answer = t->status(*this); !answer.ok() && answer.status != device_status::not_ready)
+      t->end(shared_from_this(),
+             make_failure(errc::collective_failed, t->name_of(*this) + ": " + to_string(answer)));
+  return broken();
+}
+
+void comm_state::end(failure late) {
+  if (auto t = table.lock())
+    t->end(shared_from_this(), make_failure(late.code, t->name_of(*this) + ": " + late.text));
 }
 
 } // namespace detail
@@ -161,7 +201,7 @@ result<comm_key> comm_set::draw_key() {
 namespace {
 
 /// Asks until the communicator is ready; looks up often enough that a revoke is seen soon.
-result<void> await_ready(detail::comm_table& t, const detail::comm_state& c, time_point deadline) {
+result<void> await_ready(detail::comm_table& t, detail::comm_state& c, time_point deadline) {
   for (;;) {
     auto answer = t.status(c);
     if (auto why = c.broken())
@@ -185,7 +225,8 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
                                    std::uint32_t rank, duration timeout) {
   auto& core = *table_->core;
   auto* functions = core.table->collectives();
-  if (auto why = core.refuse("open a communicator"))
+  const detail::call_pass pass{core.calls};
+  if (auto why = core.refuse("open a communicator", pass))
     return std::move(*why);
   if (!functions)
     return make_failure(errc::device_unavailable,
@@ -198,6 +239,7 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
   state->epoch = epoch;
   state->rank = rank;
   state->size = size;
+  state->table = table_;
   {
     std::lock_guard lock{table_->mutex};
     if (table_->revoked && epoch <= *table_->revoked)
@@ -234,7 +276,8 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
 result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_stream& stream,
                                           void* data, std::uint64_t count, dtype type) {
   auto& core = *table_->core;
-  if (auto why = core.refuse("all_reduce"))
+  const detail::call_pass pass{core.calls};
+  if (auto why = core.refuse("all_reduce", pass))
     return std::move(*why);
   if (!comm || !stream)
     return make_failure(errc::invalid_argument,
@@ -246,13 +289,10 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
     return std::move(*why);
   core.bind();
   ++core.operations;
-  auto answer = [&] {
-    std::lock_guard lock{comm.state_->mutex}; // an abort waits until this call is over
-    return comm.state_->why
-             ? device_answer{.status = device_status::not_ready}
-             : core.table->collectives()->all_reduce(comm.state_->native, data, count,
-                                                     type == dtype::bf16, stream.native());
-  }();
+  stream.state_->stand_behind({comm.state_});
+  auto answer = table_->ask(*comm.state_, [&](collective_device_table& t) {
+    return t.all_reduce(comm.state_->native, data, count, type == dtype::bf16, stream.native());
+  });
   if (answer.status == device_status::not_ready) {
     auto ready =
       await_ready(*table_, *comm.state_, after(core.env.clock.now(), core.options.hang_after));
@@ -266,22 +306,21 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
     auto why = make_failure(errc::collective_failed,
                             table_->name_of(*comm.state_) + ": all_reduce: " + to_string(answer));
     table_->end(comm.state_, why);
-    return why;
+    return comm.broken().value_or(why); // it may have been ended meanwhile
   }
   return mark(comm, stream);
 }
 
 result<stream_event> comm_set::mark(const device_comm& comm, const device_stream& stream) {
   auto& core = *table_->core;
+  const detail::call_pass pass{core.calls};
+  if (auto why = core.refuse("all_reduce", pass))
+    return std::move(*why);
+  stream.state_->stand_behind({comm.state_});
   stream_event out;
   out.state_ =
     std::make_shared<detail::event_state>(core.shared_from_this(), stream.state_, "all_reduce");
-  out.state_->since = core.env.clock.now();
-  out.state_->guard = comm.state_;
-  auto made = core.take_event(out.state_->native);
-  if (made.ok())
-    made = core.table->record(stream.native(), out.state_->native);
-  if (!made.ok())
+  if (auto made = out.state_->record(); !made.ok())
     return core.fail(stream.name(), "all_reduce", made);
   return out;
 }

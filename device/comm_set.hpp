@@ -36,7 +36,9 @@ private:
 /// is revoked, or the communicator reports an error of its own, it is aborted on a lane of its own,
 /// since an abort may hang: past `device_options::abort_max` the device is given up. What waits for
 /// an event behind a collective of such a group is told `revoked` or `collective_failed`, and what
-/// the collective wrote to is undefined.
+/// the collective wrote to is undefined. That goes for each stream that waited for it by `depends`:
+/// its events are told until one was. A collective that has not ended after
+/// `device_options::hang_after` ends its group: a member may be missing.
 class comm_set {
 public:
   explicit comm_set(std::shared_ptr<detail::device_core> core);

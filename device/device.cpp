@@ -14,14 +14,13 @@ const std::string& device_stream::name() const { return state_->name; }
 native_stream device_stream::native() const { return state_->native; }
 const char* stream_event::operation() const { return state_->operation; }
 
-void device_memory::used_on(const device_stream& stream) {
+void device_memory::used_on(const device_stream& stream) const {
   if (!state_ || !stream || stream.native().handle == state_->block.stream.handle)
     return;
   std::lock_guard lock{state_->mutex};
   auto& all = state_->used_on;
-  auto same = [&](native_stream s) { return s.handle == stream.native().handle; };
-  if (std::none_of(all.begin(), all.end(), same))
-    all.push_back(stream.native());
+  if (std::find(all.begin(), all.end(), stream.state_) == all.end())
+    all.push_back(stream.state_);
 }
 
 std::shared_ptr<void> device_memory::owner() const { return state_; }
@@ -81,6 +80,9 @@ void device::on_failure(std::function<void(const failure&)> call) {
 }
 void device::give_up(failure why) { core_->health->fail(std::move(why)); }
 void device::trim() {
+  const detail::call_pass pass{core_->calls};
+  if (!pass || why_failed())
+    return;
   core_->bind();
   core_->pool.trim();
   core_->host_pool.trim();
@@ -99,7 +101,8 @@ device_statistics device::statistics() const {
 // --- work
 
 result<device_stream> device::make_stream(std::string name) {
-  if (auto why = core_->refuse("make_stream"))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse("make_stream", pass))
     return std::move(*why);
   core_->bind();
   auto state = std::make_shared<detail::stream_state>();
@@ -135,7 +138,8 @@ failure no_event(const device_id& id, const char* what) {
 } // namespace
 
 result<void> device::enqueue(const device_stream& stream, const device_op& op) {
-  if (auto why = core_->refuse(op.name))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse(op.name, pass))
     return std::move(*why);
   if (!stream)
     return no_stream(id(), op.name);
@@ -151,14 +155,12 @@ stream_event device::event_for(const device_stream& stream, const char* operatio
                                device_answer& answer) {
   stream_event out;
   out.state_ = std::make_shared<detail::event_state>(core_, stream.state_, operation);
-  out.state_->since = core_->env.clock.now();
-  answer = core_->take_event(out.state_->native);
-  if (answer.ok())
-    answer = core_->table->record(stream.native(), out.state_->native);
+  answer = out.state_->record();
   return out;
 }
 
 result<stream_event> device::submit(const device_stream& stream, device_op op) {
+  const detail::call_pass pass{core_->calls}; // of the event
   if (auto put = enqueue(stream, op); !put)
     return put.error();
   device_answer answer;
@@ -170,7 +172,8 @@ result<stream_event> device::submit(const device_stream& stream, device_op op) {
 
 result<stream_event> device::copy(const device_stream& stream, void* to, const void* from,
                                   std::size_t bytes, copy_kind kind) {
-  if (auto why = core_->refuse("copy"))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse("copy", pass))
     return std::move(*why);
   if (!stream)
     return no_stream(id(), "copy");
@@ -191,7 +194,8 @@ result<stream_event> device::copy(const device_stream& stream, void* to, const v
 }
 
 result<stream_event> device::mark(const device_stream& stream) {
-  if (auto why = core_->refuse("mark"))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse("mark", pass))
     return std::move(*why);
   if (!stream)
     return no_stream(id(), "mark");
@@ -204,7 +208,8 @@ result<stream_event> device::mark(const device_stream& stream) {
 }
 
 result<void> device::depends(const device_stream& stream, const stream_event& event) {
-  if (auto why = core_->refuse("depends"))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse("depends", pass))
     return std::move(*why);
   if (!stream)
     return no_stream(id(), "depends");
@@ -214,6 +219,7 @@ result<void> device::depends(const device_stream& stream, const stream_event& ev
     return make_failure(errc::invalid_argument, to_string(id()) + ": depends: the event is of "
                                                   + to_string(event.state_->core->id));
   core_->bind();
+  stream.state_->stand_behind(event.state_->guards);
   auto answer = core_->table->depend(stream.native(), event.state_->native);
   if (!answer.ok())
     return core_->fail(stream.name(), event.operation(), answer);
@@ -221,18 +227,19 @@ result<void> device::depends(const device_stream& stream, const stream_event& ev
 }
 
 result<bool> device::passed(const stream_event& event) {
-  if (auto why = core_->refuse("passed"))
-    return std::move(*why);
   if (!event)
     return no_event(id(), "passed");
   auto& e = *event.state_;
+  if (auto why = e.core->refuse("passed"))
+    return std::move(*why);
+  e.core->bind();
   auto answer = e.core->table->query(e.native);
   if (answer.status == device_status::not_ready)
     return false;
   if (!answer.ok())
     return e.core->fail(e.stream->name, e.operation, answer);
-  if (auto why = e.guard ? e.guard->broken() : std::nullopt)
-    return std::move(*why);
+  if (auto good = e.settled(); !good)
+    return good.error();
   return true;
 }
 
@@ -250,19 +257,15 @@ result<void> device::wait(const stream_event& event, duration timeout) {
       return std::move(*why);
     const auto now = core.env.clock.now();
     auto answer = core.table->await(e.native, std::min({deadline, hangs, after(now, look_up)}));
-    if (auto why = e.guard ? e.guard->broken() : std::nullopt)
+    if (auto why = e.broken())
       return std::move(*why);
     if (answer.ok())
-      return {};
+      return e.settled();
     if (answer.status != device_status::not_ready)
       return core.fail(e.stream->name, e.operation, answer);
     const auto then = core.env.clock.now();
-    auto late = device_failure(core.id, e.stream->name, e.operation,
-                               {.status = device_status::not_ready, .text = "hangs"});
-    if (then >= hangs) {
-      core.health->fail(late);
-      return *core.health->why();
-    }
+    if (then >= hangs)
+      return e.hangs();
     if (then >= deadline)
       return make_failure(errc::device_timeout, to_string(core.id) + " stream '" + e.stream->name
                                                   + "': operation '" + e.operation
@@ -273,27 +276,22 @@ result<void> device::wait(const stream_event& event, duration timeout) {
 
 result<void> device::notify(const stream_event& event,
                             std::function<void(const result<void>&)> call) {
-  if (auto why = core_->refuse("notify"))
-    return std::move(*why);
   if (!event)
     return no_event(id(), "notify");
   auto& e = *event.state_;
-  detail::event_poller::entry open{.event = e.native,
-                                   .keep = event.state_,
-                                   .stream = e.stream->name,
-                                   .operation = e.operation,
-                                   .since = e.since,
-                                   .call = std::move(call)};
-  if (e.guard)
-    open.broken = [guard = e.guard] { return guard->broken(); };
-  if (!core_->poller->add(std::move(open), core_->options.notify_max))
-    return make_failure(errc::try_again,
-                        to_string(id()) + " stream '" + e.stream->name + "': notify: "
-                          + std::to_string(core_->options.notify_max) + " events are open");
+  auto& core = *e.core; // the event's device, which need not be this one
+  const detail::call_pass pass{core.calls};
+  if (auto why = core.refuse("notify", pass))
+    return std::move(*why);
+  if (!core.poller->add({.event = event.state_, .call = std::move(call)}, core.options.notify_max))
+    return make_failure(errc::try_again, to_string(core.id) + " stream '" + e.stream->name
+                                           + "': notify: " + std::to_string(core.options.notify_max)
+                                           + " events are open");
   // A hint only: the poller finds what passed in any case.
-  auto* ticket = core_->poller->ticket();
-  if (!core_->table->post(e.stream->native, detail::event_poller::posted, ticket).ok())
-    core_->poller->take_back(ticket);
+  core.bind();
+  auto* ticket = core.poller->ticket();
+  if (!core.table->post(e.stream->native, detail::event_poller::posted, ticket).ok())
+    core.poller->take_back(ticket);
   return {};
 }
 
@@ -323,7 +321,8 @@ result<device_memory> device::allocate_host(std::size_t bytes, const device_stre
 
 result<device_memory> device::allocate_from(bool host, std::size_t bytes,
                                             const device_stream& stream) {
-  if (auto why = core_->refuse("allocate"))
+  const detail::call_pass pass{core_->calls};
+  if (auto why = core_->refuse("allocate", pass))
     return std::move(*why);
   if (!stream)
     return no_stream(id(), "allocate");
@@ -342,12 +341,21 @@ result<device_memory> device::allocate_from(bool host, std::size_t bytes,
   return out;
 }
 
+device_memory device::adopt(std::shared_ptr<void> owner, void* data, std::size_t bytes) {
+  device_memory out;
+  out.state_ = std::make_shared<detail::memory_state>(core_, false, pool_block{.memory = data});
+  out.state_->foreign = std::move(owner);
+  out.data_ = data;
+  out.bytes_ = bytes;
+  return out;
+}
+
 // --- the end
 
 result<void> device::close(duration timeout) {
-  if (core_->closed.exchange(true))
-    return {};
   auto& core = *core_;
+  if (!core.calls.shut())
+    return core.health->is_well() ? result<void>{} : *core.health->why();
   const auto deadline = after(core.env.clock.now(), timeout);
   core.bind();
   // A collective that a member is missing from ends only with its communicator.
@@ -356,7 +364,31 @@ result<void> device::close(duration timeout) {
   if (!comms_->close(deadline))
     core.health->fail(
       make_failure(errc::device_timeout, to_string(core.id) + ": a communicator's abort hangs"));
+  await_nobody(core.calls, deadline, "a call of it");
   drain(deadline, true);
+  stop_poller(deadline);
+  core.returns.shut();
+  await_nobody(core.returns, deadline, "memory on its way back");
+  if (auto why = core.health->why()) {
+    core.abandon_all();
+    return std::move(*why);
+  }
+  core.release_all();
+  trace(core.env, "device.closed", {{"device", to_string(core.id)}});
+  return {};
+}
+
+/// Waits until nobody is inside; whoever stays fails the device.
+void device::await_nobody(detail::call_gate& gate, time_point deadline, const char* who) {
+  auto& core = *core_;
+  const auto at_least = after(core.env.clock.now(), std::chrono::milliseconds{200});
+  if (core.health->is_well() && !gate.await_empty(std::max(deadline, at_least)))
+    core.health->fail(
+      make_failure(errc::device_timeout, to_string(core.id) + ": close: " + who + " does not end"));
+}
+
+void device::stop_poller(time_point deadline) {
+  auto& core = *core_;
   core.poller->stop(core.health->is_well()
                       ? make_failure(errc::wrong_state, to_string(core.id) + ": it was closed")
                       : *core.health->why());
@@ -369,13 +401,6 @@ result<void> device::close(duration timeout) {
     core.health->fail(
       make_failure(errc::device_timeout, to_string(core.id) + ": its poller hangs"));
   }
-  if (auto why = core.health->why()) {
-    core.abandon_all();
-    return std::move(*why);
-  }
-  core.release_all();
-  trace(core.env, "device.closed", {{"device", to_string(core.id)}});
-  return {};
 }
 
 /// Waits for what the streams still hold. `must`: what does not end fails the device.

@@ -23,6 +23,7 @@ struct device_core;
 struct stream_state;
 struct event_state;
 struct memory_state;
+class call_gate;
 } // namespace detail
 
 /// A queue of operations that run one after the other. A handle; the stream lives as long as its
@@ -65,7 +66,7 @@ public:
   std::size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
   /// Another stream uses it too: it is not handed out again before that one got past this use.
-  void used_on(const device_stream& stream);
+  void used_on(const device_stream& stream) const;
   /// Keeps the memory alive, for who wraps it.
   std::shared_ptr<void> owner() const;
 
@@ -143,6 +144,9 @@ public:
   /// Uninitialised memory for work on `stream`. `device_memory` names the sizes.
   result<device_memory> allocate(std::size_t bytes, const device_stream& stream);
   result<device_memory> allocate_host(std::size_t bytes, const device_stream& stream);
+  /// Memory that `owner` keeps alive, as a handle: with the last one the owner goes, once the
+  /// streams that were told to use it got past that.
+  device_memory adopt(std::shared_ptr<void> owner, void* data, std::size_t bytes);
   /// Gives the device what is cached and not in use.
   void trim();
 
@@ -160,13 +164,15 @@ public:
   device_statistics statistics() const;
   /// No more work; what runs may finish until the deadline. Gives all back, unless the device
   /// failed: then nothing of it is touched any more and `device.abandoned` is traced with what is
-  /// left behind. Idempotent.
+  /// left behind. A later call changes nothing, and repeats what failed.
   result<void> close(duration timeout);
 
 private:
   explicit device(std::shared_ptr<detail::device_core> core);
   result<device_memory> allocate_from(bool host, std::size_t bytes, const device_stream& stream);
   void drain(time_point deadline, bool must);
+  void stop_poller(time_point deadline);
+  void await_nobody(detail::call_gate& gate, time_point deadline, const char* who);
   stream_event event_for(const device_stream& stream, const char* operation, device_answer& answer);
   const std::shared_ptr<detail::device_core> core_;
   const std::unique_ptr<comm_set> comms_;

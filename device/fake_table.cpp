@@ -27,7 +27,7 @@ void forget(std::vector<std::unique_ptr<T>>& all, const T& which) {
 /// Moves streams on, then makes the calls that they held.
 void advance(fake_world& w, lock_t& lock) {
   std::vector<std::pair<void (*)(void*), void*>> calls;
-  w.advance(calls);
+  w.advance(lock, calls);
   w.bury(lock);
   if (calls.empty())
     return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,7 @@
 /// A caching allocator: blocks that come back are kept and handed out again, in stream order.
 namespace troupe {
 
-/// What the pool stands on. Calls come under the pool's lock and must not come back to it.
+/// What the pool stands on. Calls come without the pool's lock, since each may hang in a driver.
 struct pool_backend {
   std::function<device_answer(std::size_t bytes, void*& out)> allocate{};
   std::function<device_answer(void* memory)> release{};
@@ -51,7 +52,7 @@ struct pool_block {
 /// once the events passed that were recorded when it came back. A block that other streams used as
 /// well waits for events on those too. Sizes are rounded up to 512 bytes, or to an eighth of the
 /// next power of two. When the device is full the cache is given back and the device asked again,
-/// once.
+/// once. A block whose events can't be made when it comes back is kept until they can.
 class caching_pool {
 public:
   caching_pool(pool_backend backend, pool_options options);
@@ -76,20 +77,27 @@ private:
   struct cached {
     void* memory = nullptr;
     native_stream stream{};
-    std::vector<native_event> until{}; ///< others than `stream` wait for these
-    bool only_events = false;          ///< other streams used it too: `stream` waits as well
+    std::vector<native_event> until{};     ///< others than `stream` wait for these
+    std::vector<native_stream> unmarked{}; ///< that no event could be made for yet
+    bool only_events = false;              ///< other streams used it too: `stream` waits as well
   };
+  using blocks = std::vector<cached>;
   bool is_free(cached& c);
+  bool mark_all(cached& c);
   std::optional<cached> find(std::size_t bytes, native_stream stream);
-  void trim_locked(bool force);
+  device_answer allocate(std::size_t size, void*& out);
+  bool make_room(std::uint64_t trims);
+  cached use(std::size_t bytes, blocks& from, blocks::iterator at);
+  void put_back(std::size_t bytes, blocks some);
   void forget_events(cached& c);
 
   const pool_backend backend_;
   const pool_options options_;
+  std::mutex trim_mutex_{}; ///< held while the device is asked; taken before the other
   mutable std::mutex mutex_{};
-  std::map<std::size_t, std::vector<cached>> free_{}; ///< by rounded size
+  std::map<std::size_t, blocks> free_{}; ///< by rounded size
   pool_statistics numbers_{};
-  bool abandoned_ = false;
+  std::atomic<bool> abandoned_{false}; ///< set under the lock
 };
 
 } // namespace troupe

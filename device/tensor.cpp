@@ -34,7 +34,8 @@ device_tensor device_tensor::wrap(const std::shared_ptr<device>& on, dtype type,
   out.type_ = type;
   out.size_ = count_of(shape);
   out.shape_ = std::move(shape);
-  out.owner_ = std::move(owner);
+  out.memory_ = on->adopt(std::move(owner), data, out.size_bytes());
+  out.owner_ = out.memory_.owner();
   out.data_ = data;
   return out;
 }
@@ -80,10 +81,7 @@ device_tensor device_tensor::reshaped(shape_t shape) const {
   return out;
 }
 
-void device_tensor::used_on(const device_stream& stream) {
-  if (memory_)
-    memory_.used_on(stream);
-}
+void device_tensor::used_on(const device_stream& stream) const { memory_.used_on(stream); }
 
 result<host_copy> device_tensor::start_to_host(const device_stream& stream) const {
   host_copy out;
@@ -94,6 +92,7 @@ result<host_copy> device_tensor::start_to_host(const device_stream& stream) cons
   if (!staged)
     return staged.error();
   out.staged_ = std::move(*staged);
+  memory_.used_on(stream); // the caller may let go of it at once
   auto copied = on_->copy(stream, out.staged_.data(), data_, out.bytes_, copy_kind::device_to_host);
   if (!copied)
     return copied.error();

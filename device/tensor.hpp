@@ -39,7 +39,8 @@ public:
   /// Uninitialised, for work on `stream`. `device_memory` when it does not fit.
   static result<device_tensor> make(const std::shared_ptr<device>& on, const device_stream& stream,
                                     dtype type, shape_t shape);
-  /// Memory that `owner` keeps alive. @pre `data` holds all elements.
+  /// Memory that `owner` keeps alive; it is let go of behind the streams of `used_on`. @pre `data`
+  /// holds all elements.
   static device_tensor wrap(const std::shared_ptr<device>& on, dtype type, shape_t shape,
                             std::shared_ptr<void> owner, void* data);
   /// A copy of `x` on the device, through pinned memory of the host.
@@ -65,7 +66,7 @@ public:
   /// View with another shape of the same size; throws `shape_mismatch`.
   device_tensor reshaped(shape_t shape) const;
   /// Another stream uses it too: see `device_memory::used_on`.
-  void used_on(const device_stream& stream);
+  void used_on(const device_stream& stream) const;
   const std::shared_ptr<void>& owner() const { return owner_; }
 
   /// A copy on another device, of whatever kind; the same tensor when it lives there already.
@@ -76,7 +77,8 @@ public:
   result<tensor> to_host(const device_stream& stream,
                          duration timeout = std::chrono::seconds{60}) const;
 
-  /// The same without waiting: the copy runs on `stream` while the caller goes on.
+  /// The same without waiting: the copy runs on `stream` while the caller goes on, and may let go
+  /// of this tensor.
   result<host_copy> start_to_host(const device_stream& stream) const;
 
 private:
@@ -85,7 +87,7 @@ private:
   troupe::dtype type_ = dtype::f32;
   shape_t shape_{};
   std::int64_t size_ = 0;
-  device_memory memory_{}; ///< of the pool; else `owner_` holds it
+  device_memory memory_{}; ///< of the pool, or adopted
   std::shared_ptr<void> owner_{};
   void* data_ = nullptr;
 };

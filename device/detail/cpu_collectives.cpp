@@ -22,8 +22,8 @@ cpu_collectives::cpu_collectives(const environment& env, push run)
   : env_{env}, run_{std::move(run)} {}
 
 cpu_collectives::~cpu_collectives() {
-  while (!handles_.empty())
-    (void)abort({handles_.back().get()});
+  while (!members_.empty())
+    (void)abort({reinterpret_cast<void*>(members_.begin()->first)});
 }
 
 device_answer cpu_collectives::draw_key(comm_key& out) {
@@ -60,11 +60,10 @@ device_answer cpu_collectives::open(std::uint32_t, const comm_key& key, std::uin
   std::uint64_t word = 0;
   std::memcpy(&word, key.bytes, sizeof word);
   auto name = "devices-" + std::to_string(word);
-  auto made = std::make_unique<handle>(handle{who});
-  out.handle = made.get();
   {
     std::lock_guard lock{mutex_};
-    handles_.push_back(std::move(made));
+    members_.emplace(++last_, who);
+    out.handle = reinterpret_cast<void*>(last_);
   }
   auto thread = env_.lanes.start("form", [this, who, name] { form(env_, name, *who); });
   std::lock_guard lock{who->mutex};
@@ -112,15 +111,23 @@ void cpu_collectives::form(environment& env, const std::string& name, member& m)
   end(done ? device_answer{} : broken);
 }
 
+auto cpu_collectives::find(native_comm comm) -> std::shared_ptr<member> {
+  std::lock_guard lock{mutex_};
+  auto at = members_.find(reinterpret_cast<std::uintptr_t>(comm.handle));
+  return at == members_.end() ? nullptr : at->second;
+}
+
 device_answer cpu_collectives::status(native_comm comm) {
-  auto& m = of(comm);
-  std::lock_guard lock{m.mutex};
-  return m.answer;
+  auto who = find(comm);
+  if (!who)
+    return ended;
+  std::lock_guard lock{who->mutex};
+  return who->answer;
 }
 
 device_answer cpu_collectives::all_reduce(native_comm comm, void* data, std::uint64_t count,
                                           bool bf16, native_stream stream) {
-  auto who = static_cast<handle*>(comm.handle)->who;
+  auto who = find(comm);
   if (auto answer = status(comm); !answer.ok())
     return answer;
   auto op = [who, data, count, bf16](const launch_site&) {
@@ -144,17 +151,16 @@ device_answer cpu_collectives::all_reduce(native_comm comm, void* data, std::uin
 
 /// Waits for what runs in the group to notice.
 device_answer cpu_collectives::abort(native_comm comm) {
-  std::unique_ptr<handle> mine;
+  std::shared_ptr<member> who;
   {
     std::lock_guard lock{mutex_};
-    auto at = std::find_if(handles_.begin(), handles_.end(),
-                           [&](const auto& h) { return h.get() == comm.handle; });
-    if (at == handles_.end())
+    auto at = members_.find(reinterpret_cast<std::uintptr_t>(comm.handle));
+    if (at == members_.end())
       return {.status = device_status::invalid, .text = "a communicator of nobody's"};
-    mine = std::move(*at);
-    handles_.erase(at);
+    who = std::move(at->second);
+    members_.erase(at);
   }
-  auto& m = *mine->who;
+  auto& m = *who;
   collective_group* group = nullptr;
   std::unique_ptr<lane> forming;
   {

@@ -48,11 +48,9 @@ private:
     std::unique_ptr<collective_group> group{}; ///< made before the answer is `ok`
     std::unique_ptr<lane> forming{};
   };
-  struct handle {
-    std::shared_ptr<member> who{};
-  };
-
-  static member& of(native_comm comm) { return *static_cast<handle*>(comm.handle)->who; }
+  /// Null: it was ended. A handle is a number, which no other communicator gets: calls may come
+  /// while it is aborted.
+  std::shared_ptr<member> find(native_comm comm);
   static void form(environment& env, const std::string& name, member& m);
   std::shared_ptr<room> room_of(const comm_key& key, std::uint32_t size);
 
@@ -60,7 +58,8 @@ private:
   const push run_;
   std::mutex mutex_{};
   std::map<std::string, std::weak_ptr<room>> rooms_{};
-  std::vector<std::unique_ptr<handle>> handles_{};
+  std::map<std::uintptr_t, std::shared_ptr<member>> members_{};
+  std::uintptr_t last_ = 0;
 };
 
 } // namespace troupe::detail

@@ -47,8 +47,8 @@ public:
 
   /// Waits while the queue is full of operations.
   device_answer push(device_op op);
-  // Events don't wait: memory that comes back records one, under its pool's lock, and the lane
-  // itself brings memory back. There are no more of them than of handles.
+  // Events don't wait: memory that comes back records one, and the lane itself brings memory back.
+  // There are no more of them than of handles.
   device_answer record(cpu_event& event);
   device_answer depend(const cpu_event& event);
   device_answer failed() const;

@@ -1,5 +1,6 @@
 #include <troupe/device/detail/device_core.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::detail {
@@ -45,7 +46,9 @@ device_core::device_core(const environment& e, std::shared_ptr<device_table> t, 
     options{o},
     pool{backend_of(*this, false), o.pool},
     host_pool{backend_of(*this, true), o.host_pool},
-    poller{std::make_shared<event_poller>(e, table, id, health, o.poll_every, o.hang_after)} {}
+    poller{std::make_shared<event_poller>(e, table, id, health, o.poll_every, o.hang_after)},
+    calls{e},
+    returns{e} {}
 
 device_core::~device_core() {
   // Handles of a device that was closed well may have brought memory and events since.
@@ -58,9 +61,15 @@ device_core::~device_core() {
 std::optional<failure> device_core::refuse(const char* what) const {
   if (!health->is_well())
     return health->why();
-  if (closed)
+  if (calls.is_shut())
     return make_failure(errc::wrong_state, to_string(id) + ": " + what + " after it was closed");
   return std::nullopt;
+}
+
+std::optional<failure> device_core::refuse(const char* what, const call_pass& pass) const {
+  if (pass && health->is_well())
+    return std::nullopt;
+  return refuse(what);
 }
 
 failure device_core::fail(const std::string& stream, const char* operation,
@@ -92,7 +101,7 @@ void device_core::return_event(native_event event) {
   if (!health->is_well())
     return; // left behind with the rest
   std::unique_lock lock{mutex};
-  if (!closed && spare_events.size() < spare_events_max) {
+  if (!ended && spare_events.size() < spare_events_max) {
     spare_events.push_back(event);
     return;
   }
@@ -106,18 +115,21 @@ void device_core::release_all() {
   pool.trim(true);
   host_pool.trim(true);
   std::vector<native_event> events;
+  std::vector<std::shared_ptr<void>> released;
   std::vector<std::shared_ptr<stream_state>> gone;
   {
     std::lock_guard lock{mutex};
+    ended = true;
     events = std::exchange(spare_events, {});
     gone = std::exchange(streams, {});
+    released = std::exchange(kept, {});
     events_made -= events.size();
   }
   // Without the lock: a CPU stream goes once its lane has, which may be about to return an event.
   for (auto event : events)
     (void)table->drop_event(event);
   for (auto& s : gone)
-    (void)table->drop_stream(std::exchange(s->native, {}));
+    (void)table->drop_stream(s->native);
 }
 
 void device_core::abandon_all() {
@@ -131,21 +143,112 @@ void device_core::abandon_all() {
   mark(env, "device.abandoned");
 }
 
+void stream_state::stand_behind(const event_guards& some) {
+  std::lock_guard lock{mutex_};
+  for (const auto& guard : some) {
+    const bool broken = guard->broken().has_value();
+    auto at = std::find_if(behind_.begin(), behind_.end(), [&](const guarded& g) {
+      return g.by == guard || (broken && g.by->broken()); // one that broke stands for all
+    });
+    if (at == behind_.end())
+      at = behind_.insert(at, {.by = guard});
+    at->place = ++last_;
+  }
+}
+
+event_guards stream_state::guards(std::uint64_t& place) const {
+  std::lock_guard lock{mutex_};
+  place = last_;
+  event_guards out;
+  for (const auto& g : behind_)
+    out.push_back(g.by);
+  return out;
+}
+
+void stream_state::settled(std::uint64_t place) {
+  std::lock_guard lock{mutex_};
+  std::erase_if(behind_, [&](const guarded& g) { return g.place <= place; });
+}
+
+device_answer event_state::record() {
+  since = core->env.clock.now();
+  auto answer = core->take_event(native);
+  return answer.ok() ? core->table->record(stream->native, native) : answer;
+}
+
+std::optional<failure> event_state::broken() {
+  for (auto& guard : guards)
+    if (auto why = guard->broken()) {
+      stream->settled(place);
+      return why;
+    }
+  return std::nullopt;
+}
+
+result<void> event_state::settled() {
+  std::optional<failure> why;
+  for (auto& guard : guards)
+    if (!why)
+      why = guard->settled();
+  stream->settled(place);
+  return why ? result<void>{std::move(*why)} : result<void>{};
+}
+
+failure event_state::hangs() {
+  auto why = device_failure(core->id, stream->name, operation,
+                            {.status = device_status::not_ready, .text = "hangs"});
+  if (guards.empty()) {
+    core->health->fail(why);
+    return *core->health->why();
+  }
+  // A member that does not come is no fault of the device's.
+  for (auto& guard : guards)
+    guard->end(make_failure(errc::collective_failed, why.text + ", a member may be missing"));
+  return broken().value_or(why);
+}
+
+void device_core::let_go(std::shared_ptr<void> what,
+                         const std::vector<std::shared_ptr<stream_state>>& after) {
+  const call_pass pass{returns};
+  if (!pass || !health->is_well())
+    return; // nothing runs any more
+  bind();
+  for (const auto& stream : after) {
+    auto e = std::make_shared<event_state>(shared_from_this(), stream, "let go");
+    e->guards.clear(); // a group that broke may still write there
+    if (e->record().ok()) {
+      // No more of them than of handles. Refused only once the streams have run out.
+      (void)poller->add({.event = std::move(e), .call = [what](const result<void>&) {}},
+                        ~std::uint32_t{0});
+      continue;
+    }
+    std::lock_guard lock{mutex};
+    kept.push_back(what);
+  }
+}
+
 memory_state::~memory_state() {
-  auto& pool = host ? core->host_pool : core->pool;
-  if (!core->closed) {
-    core->bind();
-    if (host) // the host's own writes know no stream: not before what copies from there has ended
-      used_on.push_back(block.stream);
-    pool.give_back(block, used_on);
+  if (foreign) {
+    core->let_go(std::move(foreign), used_on);
     return;
   }
-  // All streams have ended, and are gone.
-  pool.give_back({.memory = block.memory, .bytes = block.bytes, .stream = {}}, {});
-  if (core->health->is_well()) {
+  if (!core->health->is_well())
+    return; // left behind with the rest
+  auto& pool = host ? core->host_pool : core->pool;
+  if (const call_pass pass{core->returns}) {
     core->bind();
-    pool.trim(true);
+    std::vector<native_stream> others;
+    for (auto& s : used_on)
+      others.push_back(s->native);
+    if (host) // the host's own writes know no stream: not before what copies from there has ended
+      others.push_back(block.stream);
+    pool.give_back(block, others);
+    return;
   }
+  // All streams have run out.
+  core->bind();
+  pool.give_back({.memory = block.memory, .bytes = block.bytes, .stream = {}}, {});
+  pool.trim(true);
 }
 
 } // namespace troupe::detail

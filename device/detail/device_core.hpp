@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <troupe/core/lane_context.hpp>
+#include <troupe/device/detail/call_gate.hpp>
 #include <troupe/device/detail/event_poller.hpp>
 #include <troupe/device/device.hpp>
 #include <troupe/device/health.hpp>
@@ -16,9 +17,38 @@
 /// What the handles of one device share. It outlives the device object with the last of them.
 namespace troupe::detail {
 
+/// A group whose end makes an event mean nothing. Any thread.
+struct event_guard {
+  virtual ~event_guard() = default;
+  virtual std::optional<failure> broken() const = 0;
+  /// The same once the event has passed: asks the device, since what passed may have broken.
+  virtual std::optional<failure> settled() = 0;
+  /// The event does not pass in time: ends the group.
+  virtual void end(failure why) = 0;
+};
+
+using event_guards = std::vector<std::shared_ptr<event_guard>>;
+
+/// Events that are made on a stream stand behind the groups whose collectives its work waited for,
+/// until one of them was found to be well, or somebody was told that it is not.
 struct stream_state {
   std::string name{};
   native_stream native{};
+
+  void stand_behind(const event_guards& some);
+  /// Those that an event which is made now stands behind, and its place among them.
+  event_guards guards(std::uint64_t& place) const;
+  /// What became of an event with that place is known.
+  void settled(std::uint64_t place);
+
+private:
+  struct guarded {
+    std::shared_ptr<event_guard> by{};
+    std::uint64_t place = 0;
+  };
+  mutable std::mutex mutex_{};
+  std::vector<guarded> behind_{}; ///< each that is not broken, and one that is
+  std::uint64_t last_ = 0;
 };
 
 struct device_core : std::enable_shared_from_this<device_core> {
@@ -28,12 +58,16 @@ struct device_core : std::enable_shared_from_this<device_core> {
 
   /// Why nothing can be done any more, if so. `what` names the call.
   std::optional<failure> refuse(const char* what) const;
+  /// The same for a call that submits: `pass`, into `calls`, is held until it is over.
+  std::optional<failure> refuse(const char* what, const call_pass& pass) const;
   /// The failure that `answer` means; sticky when it is final.
   failure fail(const std::string& stream, const char* operation, const device_answer& answer);
   device_answer take_event(native_event& out);
   void return_event(native_event event);
+  /// Lets go of `what` once these streams have done what they hold now. Does not wait.
+  void let_go(std::shared_ptr<void> what, const std::vector<std::shared_ptr<stream_state>>& after);
   void bind() { (void)table->bind(id.index); }
-  /// Gives all that is known back to the device.
+  /// Gives all that is known back to the device. @pre nothing runs, and both gates are shut
   void release_all();
   /// Leaves all of it behind, and says so.
   void abandon_all();
@@ -50,11 +84,16 @@ struct device_core : std::enable_shared_from_this<device_core> {
   std::unique_ptr<lane> poller_lane{};
 
   std::atomic<std::uint64_t> operations{0};
-  std::atomic<bool> closed{false};
+  // The end comes in two steps, each of which waits for who is inside. Once `calls` is shut nothing
+  // is submitted any more, and streams run out; once `returns` is shut all have, and they go.
+  call_gate calls;   ///< whoever puts something on a stream, or makes one
+  call_gate returns; ///< memory that comes back, which marks the streams that used it
   mutable std::mutex mutex{};
   std::vector<std::shared_ptr<stream_state>> streams{};
   std::vector<native_event> spare_events{};
   std::uint64_t events_made = 0;
+  std::vector<std::shared_ptr<void>> kept{}; ///< to the end: no event could be had for them
+  bool ended = false;                        ///< under `mutex`: events are not kept any more
 };
 
 /// A wait that began at `begin` brought nothing and took no time: a simulated process is over, and
@@ -63,15 +102,11 @@ inline bool waits_in_vain(const environment& env, time_point begin) {
   return current_context().destructors > 0 && env.clock.now() == begin;
 }
 
-/// Whose end makes an event mean nothing.
-struct event_guard {
-  virtual ~event_guard() = default;
-  virtual std::optional<failure> broken() const = 0;
-};
-
 struct event_state {
   event_state(std::shared_ptr<device_core> c, std::shared_ptr<stream_state> s, const char* op)
-    : core{std::move(c)}, stream{std::move(s)}, operation{op} {}
+    : core{std::move(c)}, stream{std::move(s)}, operation{op} {
+    guards = stream->guards(place);
+  }
   ~event_state() {
     if (native.handle)
       core->return_event(native);
@@ -79,12 +114,22 @@ struct event_state {
   event_state(const event_state&) = delete;
   event_state& operator=(const event_state&) = delete;
 
+  /// Takes the event and records it.
+  device_answer record();
+  /// Why it means nothing any more, if so.
+  std::optional<failure> broken();
+  /// What it means that it passed.
+  result<void> settled();
+  /// It has not passed in `hang_after`: ends the groups that it stands behind, or the device. Why.
+  failure hangs();
+
   const std::shared_ptr<device_core> core;
   const std::shared_ptr<stream_state> stream;
   const char* operation;
   native_event native{};
   time_point since{};
-  std::shared_ptr<const event_guard> guard{};
+  event_guards guards{};
+  std::uint64_t place = 0; ///< in the stream
 };
 
 struct memory_state {
@@ -98,7 +143,8 @@ struct memory_state {
   const bool host;
   const pool_block block;
   std::mutex mutex{};
-  std::vector<native_stream> used_on{};
+  std::vector<std::shared_ptr<stream_state>> used_on{};
+  std::shared_ptr<void> foreign{}; ///< whose memory it is, if not the pool's
 };
 
 } // namespace troupe::detail

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/device/detail/device_core.hpp>
+
 namespace troupe::detail {
 
 namespace {
@@ -82,27 +84,21 @@ void event_poller::round() {
     e.call(out);
 }
 
-std::optional<result<void>> event_poller::look(const entry& e, time_point now) {
+std::optional<result<void>> event_poller::look(const entry& open, time_point now) {
   if (auto why = health_->why())
     return result<void>{std::move(*why)};
-  const auto answer = table_->query(e.event);
+  auto& e = *open.event;
+  if (auto why = e.broken())
+    return result<void>{std::move(*why)};
+  const auto answer = table_->query(e.native);
   if (answer.status == device_status::not_ready) {
     if (now - e.since < hang_after_)
       return std::nullopt;
-    auto why = device_failure(id_, e.stream, e.operation,
-                              {.status = device_status::not_ready, .text = "hangs"});
-    health_->fail(why);
-    return result<void>{std::move(why)};
+    return result<void>{e.hangs()};
   }
-  if (!answer.ok()) {
-    auto why = device_failure(id_, e.stream, e.operation, answer);
-    if (is_final(answer.status))
-      health_->fail(why);
-    return result<void>{std::move(why)};
-  }
-  if (auto why = e.broken ? e.broken() : std::nullopt)
-    return result<void>{std::move(*why)};
-  return result<void>{};
+  if (!answer.ok())
+    return result<void>{e.core->fail(e.stream->name, e.operation, answer)};
+  return e.settled();
 }
 
 void event_poller::stop(const failure& why) {

@@ -14,19 +14,16 @@
 /// The one poller of a device: turns events that passed into calls.
 namespace troupe::detail {
 
+struct event_state;
+
 /// Runs on a lane of its own; all else from any thread. A host callback of the device only counts
 /// and wakes; the poller then asks for the events, and looks every `poll_every` in any case, since
 /// a device that failed calls nobody. An event that has not passed `hang_after` its submission
-/// fails the device.
+/// fails the device; one that stands behind a collective ends the collective's group instead.
 class event_poller : public std::enable_shared_from_this<event_poller> {
 public:
   struct entry {
-    native_event event{};
-    std::shared_ptr<const void> keep{}; ///< the event
-    std::string stream{};
-    const char* operation = nullptr;
-    time_point since{};
-    std::function<std::optional<failure>()> broken{}; ///< a reason beside the device's own, if any
+    std::shared_ptr<event_state> event{};
     std::function<void(const result<void>&)> call{};
   };
 

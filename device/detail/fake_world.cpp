@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include <troupe/device/health.hpp>
@@ -77,22 +78,24 @@ void fake_world::put(fake_stream& s, fake_item item) {
   changed->notify_all();
 }
 
-void fake_world::advance(std::vector<std::pair<void (*)(void*), void*>>& calls) {
+void fake_world::advance(std::unique_lock<std::mutex>& lock,
+                         std::vector<std::pair<void (*)(void*), void*>>& calls) {
   const auto now = env.clock.now();
   for (bool moved = true; std::exchange(moved, false);)
-    for (auto& s : streams)
-      while (!s->items.empty() && broken[s->device].ok() && step(*s, now, calls))
+    for (std::size_t i = 0; i < streams.size(); ++i) // a step may add streams and take them away
+      while (i < streams.size() && !streams[i]->items.empty() && broken[streams[i]->device].ok()
+             && step(lock, *streams[i], now, calls))
         moved = true;
 }
 
 /// True when the stream's first item is over.
-bool fake_world::step(fake_stream& s, time_point now,
+bool fake_world::step(std::unique_lock<std::mutex>& lock, fake_stream& s, time_point now,
                       std::vector<std::pair<void (*)(void*), void*>>& calls) {
   auto& item = s.items.front();
   const auto start = std::max(s.free_at, item.submitted);
   switch (item.is) {
     case fake_item::what::operation:
-      if (!step_operation(s, item, now))
+      if (!step_operation(lock, s, item, now))
         return false;
       break;
     case fake_item::what::collective:
@@ -117,7 +120,31 @@ bool fake_world::step(fake_stream& s, time_point now,
   return true;
 }
 
-bool fake_world::step_operation(fake_stream& s, fake_item& item, time_point now) {
+bool fake_world::run_unlocked(std::unique_lock<std::mutex>& lock, fake_stream& s, fake_item& item,
+                              device_answer& answer) {
+  const auto no = item.run_no = ++runs;
+  auto run = std::move(item.run);
+  const launch_site site{.device = {options.kind, s.device}, .stream = nullptr};
+  lock.unlock();
+  try { // a user's operation
+    answer = run(site);
+  } catch (const std::exception&) {
+    answer = {.status = device_status::launch_failed, .text = "it threw an exception"};
+  }
+  lock.lock();
+  for (auto& each : streams)
+    if (each.get() == &s && !s.items.empty() && s.items.front().run_no == no) {
+      item.run = std::move(run); // let go of with the others
+      return true;
+    }
+  over.push_back(std::move(run));
+  return false;
+}
+
+bool fake_world::step_operation(std::unique_lock<std::mutex>& lock, fake_stream& s, fake_item& item,
+                                time_point now) {
+  if (item.run_no != 0)
+    return false; // another thread is at it
   if (!std::exchange(item.counted, true))
     if (const auto* fault = fault_of(std::string{"execute:"} + item.name, s.device)) {
       item.hangs = fault->hang;
@@ -130,9 +157,12 @@ bool fake_world::step_operation(fake_stream& s, fake_item& item, time_point now)
   if (item.hangs || end > now)
     return false;
   if (item.run) {
-    auto answer = item.run({.device = {options.kind, s.device}, .stream = nullptr});
+    device_answer answer;
+    if (!run_unlocked(lock, s, item, answer))
+      return false;
     if (!answer.ok()) {
       answer.status = device_status::launch_failed;
+      answer.blame = item.name;
       break_device(s.device, answer);
       return false;
     }

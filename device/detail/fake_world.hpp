@@ -63,7 +63,8 @@ struct fake_item {
   std::uint64_t count = 0;
   bool bf16 = false;
   bool hangs = false;
-  bool counted = false; ///< its fault was looked for
+  bool counted = false;     ///< its fault was looked for
+  std::uint64_t run_no = 0; ///< not 0: somebody runs it
 };
 
 struct fake_stream {
@@ -89,9 +90,16 @@ struct fake_world {
   void put(fake_stream& s, fake_item item);
   /// Moves all streams on to the present. Calls that streams hold are made without the lock, by
   /// the caller: they are appended to `calls`.
-  void advance(std::vector<std::pair<void (*)(void*), void*>>& calls);
-  bool step(fake_stream& s, time_point now, std::vector<std::pair<void (*)(void*), void*>>& calls);
-  bool step_operation(fake_stream& s, fake_item& item, time_point now);
+  void advance(std::unique_lock<std::mutex>& lock,
+               std::vector<std::pair<void (*)(void*), void*>>& calls);
+  bool step(std::unique_lock<std::mutex>& lock, fake_stream& s, time_point now,
+            std::vector<std::pair<void (*)(void*), void*>>& calls);
+  bool step_operation(std::unique_lock<std::mutex>& lock, fake_stream& s, fake_item& item,
+                      time_point now);
+  /// Runs the stream's first item without the lock: it is a user's. False when the item has gone
+  /// meanwhile.
+  bool run_unlocked(std::unique_lock<std::mutex>& lock, fake_stream& s, fake_item& item,
+                    device_answer& answer);
   bool step_collective(fake_stream& s, fake_item& item, time_point now);
   void break_device(std::uint32_t device, device_answer why);
   /// Lets go of what operations that are over owned, without the lock: it may be the last to hold a
@@ -121,6 +129,7 @@ struct fake_world {
   std::uint64_t released = 0; ///< grows with each `release_hangs`
   std::vector<std::function<device_answer(const launch_site&)>> over{};
   std::uint64_t hanging = 0;
+  std::uint64_t runs = 0;
   std::uint64_t keys = 0;
 };
 
