@@ -33,7 +33,7 @@ device::device(std::shared_ptr<detail::device_core> core)
 /// Waits for nothing: it may be the end of an actor.
 device::~device() {
   auto& core = *core_;
-  if (core.closed.exchange(true))
+  if (!core.calls.shut())
     return;
   auto why = make_failure(errc::wrong_state, to_string(core.id) + ": it was not closed");
   core.health->fail(why);
@@ -43,6 +43,7 @@ device::~device() {
     core.poller_lane->join();
   else if (core.poller_lane)
     core.poller_lane->abandon();
+  core.returns.shut();
   core.abandon_all();
 }
 
