@@ -102,8 +102,8 @@ device_answer device_core::take_event(native_event& out) {
 }
 
 void device_core::return_event(native_event event) {
-  if (!health->is_well())
-    return; // left behind with the rest
+  if (!event.handle || !health->is_well())
+    return; // none, or left behind with the rest
   std::unique_lock lock{mutex};
   if (!ended && spare_events.size() < spare_events_max) {
     spare_events.push_back(event);
