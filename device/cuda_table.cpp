@@ -81,7 +81,11 @@ cudaEvent_t of(native_event e) { return static_cast<cudaEvent_t>(e.handle); }
 class cuda_table final : public device_table {
 public:
   cuda_table(const environment& env, std::uint32_t count)
-    : env_{env}, count_{count}, changed_{env.waits.make_point()}, probes_(count) {}
+    : env_{env},
+      count_{count},
+      changed_{env.waits.make_point()},
+      probe_mutexes_(count),
+      probes_(count) {}
 
   device_kind kind() const override { return device_kind::gpu; }
   result<std::uint32_t> count() override { return count_; }
@@ -104,7 +108,7 @@ public:
   device_answer health(std::uint32_t device) override {
     if (auto answer = bind(device); !answer.ok())
       return answer;
-    std::lock_guard lock{mutex_};
+    std::lock_guard one_at_a_time{probe_mutexes_[device]}; // may hang, with nobody but this device
     auto& probe = probes_[device];
     if (!probe)
       if (auto answer = answer_of(cudaEventCreateWithFlags(&probe, cudaEventDisableTiming));
@@ -242,6 +246,7 @@ private:
   const std::uint32_t count_;
   std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;
+  std::vector<std::mutex> probe_mutexes_;
   std::vector<cudaEvent_t> probes_; ///< one a device, for its health; left to the process's end
   std::unique_ptr<collective_device_table> nccl_{};
   std::string why_no_nccl_{};

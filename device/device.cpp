@@ -424,8 +424,11 @@ void device::drain(time_point deadline, bool must) {
     if (answer.status == device_status::not_ready && must)
       core.health->fail(device_failure(core.id, s->name, "close",
                                        {.status = answer.status, .text = "does not end"}));
-    else if (!answer.ok() && answer.status != device_status::not_ready)
-      (void)core.fail(s->name, "close", answer);
+    else if (!answer.ok() && answer.status != device_status::not_ready) {
+      auto why = core.fail(s->name, "close", answer);
+      if (must) // what the stream still uses can't be known
+        core.health->fail(std::move(why));
+    }
     core.return_event(event);
   }
 }

@@ -30,6 +30,7 @@ struct device_fault {
   device_answer answer{.status = device_status::failed, .text = "fault on demand"};
   /// The call does not return, or the operation does not end, before `release_hangs`.
   bool hang = false;
+  bool breaks = true; ///< a final answer of a call ends the device; else only this call fails
 };
 
 struct fake_options {

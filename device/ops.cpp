@@ -16,7 +16,11 @@ using namespace detail;
 device_ops::device_ops(std::shared_ptr<device> on, device_stream stream)
   : on_{std::move(on)},
     stream_{std::move(stream)},
-    products_{std::make_shared<matrix_products>(stream_.native())} {}
+    products_{std::make_shared<matrix_products>(stream_.native(), on_->id().index,
+                                                [on = std::weak_ptr{on_}] {
+                                                  auto d = on.lock();
+                                                  return d && !d->why_failed();
+                                                })} {}
 device_ops::~device_ops() = default;
 device_ops::device_ops(device_ops&&) noexcept = default;
 device_ops& device_ops::operator=(device_ops&&) noexcept = default;

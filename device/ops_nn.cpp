@@ -137,6 +137,9 @@ result<void> device_ops::dense_backward(const device_tensor& x, const device_ten
       if (answer.ok() && size.inputs * size.outputs != 0 && size.batch == 0)
         answer = cuda_answer(TROUPE_CUDA_LAUNCH(
           kernels::cuda::fill<T>(T(0), dw.as<T>(), size.inputs * size.outputs, stream)));
+      if (answer.ok() && dx.on() && size.outputs == 0 && size.batch * size.inputs != 0)
+        answer = cuda_answer(TROUPE_CUDA_LAUNCH(
+          kernels::cuda::fill<T>(T(0), dx.as<T>(), size.batch * size.inputs, stream)));
       if (!answer.ok() || size.batch == 0 || size.inputs == 0 || size.outputs == 0)
         return answer;
       answer = products->run({.type = x.type(),

@@ -72,8 +72,12 @@ std::optional<failure> device_core::refuse(const char* what, const call_pass& pa
   return refuse(what);
 }
 
-failure device_core::fail(const std::string& stream, const char* operation,
-                          const device_answer& answer) {
+failure device_core::fail(const std::string& stream, const char* operation, device_answer answer) {
+  // A number that the table does not know may be a mere no of a GPU's runtime. What ends the device
+  // is told by every later call.
+  if (answer.status == device_status::failed && id.kind == device_kind::gpu
+      && table->health(id.index).ok())
+    answer.status = device_status::invalid;
   auto why = device_failure(id, stream, operation, answer);
   if (!is_final(answer.status) || health->fail(why))
     return why;
@@ -98,8 +102,8 @@ device_answer device_core::take_event(native_event& out) {
 }
 
 void device_core::return_event(native_event event) {
-  if (!health->is_well())
-    return; // left behind with the rest
+  if (!event.handle || !health->is_well())
+    return; // none, or left behind with the rest
   std::unique_lock lock{mutex};
   if (!ended && spare_events.size() < spare_events_max) {
     spare_events.push_back(event);

@@ -61,7 +61,7 @@ struct device_core : std::enable_shared_from_this<device_core> {
   /// The same for a call that submits: `pass`, into `calls`, is held until it is over.
   std::optional<failure> refuse(const char* what, const call_pass& pass) const;
   /// The failure that `answer` means; sticky when it is final.
-  failure fail(const std::string& stream, const char* operation, const device_answer& answer);
+  failure fail(const std::string& stream, const char* operation, device_answer answer);
   device_answer take_event(native_event& out);
   void return_event(native_event event);
   /// Lets go of `what` once these streams have done what they hold now. Does not wait.

@@ -38,6 +38,7 @@ std::optional<device_answer> fake_world::hit(std::unique_lock<std::mutex>& lock,
   if (!fault)
     return std::nullopt;
   const auto answer = fault->answer;
+  const bool breaks = fault->breaks;
   if (fault->hang) {
     const auto before = released;
     ++hanging;
@@ -45,7 +46,7 @@ std::optional<device_answer> fake_world::hit(std::unique_lock<std::mutex>& lock,
     --hanging;
     return std::nullopt;
   }
-  if (is_final(answer.status))
+  if (breaks && is_final(answer.status))
     break_device(device, answer);
   return answer;
 }

@@ -2,6 +2,7 @@
 
 #ifdef TROUPE_HAS_CUDA
 #include <cublas_v2.h>
+#include <cuda_runtime_api.h>
 
 #include <troupe/device/detail/shared_library.hpp>
 #endif
@@ -82,7 +83,7 @@ device_answer answer_of(cublasStatus_t code) {
 } // namespace
 
 matrix_products::~matrix_products() {
-  if (handle_)
+  if (handle_ && is_well_() && cudaSetDevice(static_cast<int>(device_)) == cudaSuccess)
     (void)library().destroy(static_cast<cublasHandle_t>(handle_));
 }
 

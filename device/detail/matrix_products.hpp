@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <troupe/core/device_port.hpp>
 #include <troupe/core/tensor.hpp>
@@ -25,10 +28,12 @@ struct product {
 };
 
 /// cuBLAS on one stream. The library is loaded, and its handle made, with the first product. Sums
-/// are of full products (no TF32). One thread at a time.
+/// are of full products (no TF32). One thread at a time. On a device that is not well at the end
+/// the handle is left behind: giving it back may hang.
 class matrix_products {
 public:
-  explicit matrix_products(native_stream stream) : stream_{stream} {}
+  matrix_products(native_stream stream, std::uint32_t device, std::function<bool()> is_well)
+    : stream_{stream}, device_{device}, is_well_{std::move(is_well)} {}
   ~matrix_products();
   matrix_products(const matrix_products&) = delete;
   matrix_products& operator=(const matrix_products&) = delete;
@@ -38,6 +43,8 @@ public:
 private:
   device_answer prepare();
   [[maybe_unused]] const native_stream stream_; // as is the next, in a build without CUDA
+  [[maybe_unused]] const std::uint32_t device_;
+  [[maybe_unused]] const std::function<bool()> is_well_;
   [[maybe_unused]] void* handle_ = nullptr;
 };
 

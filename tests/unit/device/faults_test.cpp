@@ -420,4 +420,20 @@ TEST_CASE("fault 32: handles may outlive a device that closed well") {
   CHECK(f.table->census() == fake_census{});
 }
 
+TEST_CASE("fault 33: an answer that nobody knows ends the device only when the device is ill") {
+  fixture f;
+  auto d = f.open();
+  auto s = d->make_stream("compute").value_or_throw();
+  f.table->plant({.function = "run",
+                  .answer = {.status = device_status::failed, .native = 999, .text = "news"},
+                  .breaks = false});
+  names(failure_of(d->submit(s, nothing("adam"))), errc::invalid_argument,
+        {"gpu:0", "'compute'", "'adam'", "news", "999"});
+  CHECK(!d->why_failed());
+  CHECK(d->wait(d->submit(s, nothing()).value_or_throw(), long_enough));
+  f.table->plant({.function = "run", .answer = {.status = device_status::failed, .text = "news"}});
+  names(failure_of(d->submit(s, nothing("adam"))), errc::device_lost, {"gpu:0", "news"});
+  f.closes_abandoned(d, errc::device_lost);
+}
+
 } // namespace

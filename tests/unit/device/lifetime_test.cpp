@@ -217,12 +217,18 @@ TEST_CASE("pool: a block that no event can be made for is not lost") {
   m = d->allocate(4096, b).value_or_throw();
   CHECK((m.data() == at || other.data() == at));
   m = {};
-  f.table->plant(
-    {.function = "make_event", .times = 1000, .answer = {.status = device_status::out_of_memory}});
   other = {};
-  (void)d->close(2s);
-  d.reset();
-  CHECK(f.table->census() == fake_census{});
+  f.closes_clean(d);
+}
+
+TEST_CASE("close: a device that has no event to wait for its streams with is left behind") {
+  fixture f{{}, patient()};
+  auto d = f.open();
+  auto s = d->make_stream("a").value_or_throw();
+  f.table->plant({.function = "execute:spin", .hang = true});
+  REQUIRE(d->enqueue(s, nothing("spin")));
+  f.table->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
+  f.closes_abandoned(d, errc::device_memory);
 }
 
 TEST_CASE("a made-up device: an operation that throws breaks the device, not the process") {
