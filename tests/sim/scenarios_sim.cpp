@@ -39,7 +39,6 @@ TEST_CASE("scenario inputs_and_priorities: results as arguments") {
 }
 TEST_CASE("scenario many_lanes: several lanes a worker") { check("many_lanes"); }
 TEST_CASE("scenario datasets: each worker's own data") { check("datasets"); }
-TEST_CASE("scenario devices: lost, broken and hung GPUs") { check("devices"); }
 TEST_CASE("scenario tables: look-ups and gradients") { check("tables"); }
 TEST_CASE("scenario large_values: blobs as arguments and results") { check("large_values"); }
 TEST_CASE("scenario creations: variables that steps make") { check("creations"); }
