@@ -273,7 +273,6 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
     options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
   auto lanes = options_.lanes;
-  const bool was_ours = links_.at(index).local;
   links_.erase(index);
   trace(env_, "coordinator.worker_lost",
         {{"worker", index},
@@ -293,12 +292,6 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
       continue;
     running |= planted(planted_bug::innocent_strikes);
     lost_flight(f, running && blame, {.job = job_kind::worker, .index = index});
-  }
-  if (msg.clean && was_ours && core_.live() == 0 && !ending_) { // one of another process may return
-    mark(env_, "coordinator.no_worker_left");
-    queue()->stop(make_failure(
-      errc::unavailable, "no worker is left: " + to_string(msg.who.task) + ", the last, has ended"
-                           + (device_fault_.empty() ? "" : ": " + device_fault_)));
   }
   if (!flights.empty())
     mark(env_, "coordinator.worker_died_with_closures");

@@ -237,7 +237,6 @@ private:
   /// Closures of which a lost attempt may have reached some servers and not others: no cut before
   /// they ended.
   std::vector<closure_ptr> partial_{};
-  std::string device_fault_{};         ///< the last that a closure met
   std::set<std::uint32_t> given_up_{}; ///< workers that we fenced ourselves
 
   bool quiescing_ = false;

@@ -250,12 +250,10 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
     case verdict::worker_lost:
       ++shared_->retried;
       note_partial(flew.what);
-      if (is_fault_of_the_device(why.code)) {
-        device_fault_ = to_string(why);
-        queue()->put_back(flew.what, put_back_reason::worker_lost_running, worker);
-      } else {
-        queue()->put_back(flew.what, put_back_reason::worker_lost_waiting);
-      }
+      queue()->put_back(flew.what,
+                        is_fault_of_the_device(why.code) ? put_back_reason::worker_lost_running
+                                                         : put_back_reason::worker_lost_waiting,
+                        worker);
       return give_up_worker(index, to_string(why));
     case verdict::cancelled:
       if (why.code != errc::cancelled) { // the cancel kept it from another try: that is its end

@@ -63,7 +63,6 @@ constexpr list_line marks[] = {
   {"coordinator.hung_step_given_up", "the coordinator hears that a worker gave a hung step up"},
   {"coordinator.late_cut_dropped", "a cut came after its save had given up"},
   {"coordinator.link_lost", "a worker's link ended without a goodbye"},
-  {"coordinator.no_worker_left", "the last worker of the coordinator's own process has ended"},
   {"coordinator.old_cancel_ignored", "a cancel came after its batch had ended"},
   {"coordinator.poison_isolated", "a closure took its last allowed worker"},
   {"coordinator.recalled", "closures were asked back from a worker"},

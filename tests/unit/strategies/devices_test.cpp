@@ -208,25 +208,4 @@ TEST_CASE("devices: an operation that breaks its device is the worker's failure,
   CHECK(w.read().item<float>() == 100.0f);
 }
 
-TEST_CASE("devices: when the last worker's device is gone, join and what comes later say so") {
-  gpu_host host;
-  auto options = on_gpus();
-  runtime rt{options, runtime_host{*host.system, host.env, {}}};
-  parameter_server_strategy strategy{rt};
-  cluster_coordinator coordinator{strategy};
-  auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
-  (void)coordinator.schedule(add_on_device, w).fetch();
-  host.port.table->lose(0);
-  host.port.table->lose(1);
-  for (int i = 0; i < 20; ++i)
-    (void)failure_of([&] { (void)coordinator.schedule(add_on_device, w); }); // or it is told here
-  for (int i = 0; i < 2; ++i) {
-    auto why = failure_of([&] { coordinator.join(60s); });
-    CAPTURE(why.text);
-    CHECK(why.code == errc::unavailable);
-    CHECK(says(why, "no worker is left: worker:"));
-  }
-  CHECK(failure_of([&] { (void)coordinator.schedule(my_device); }).code == errc::unavailable);
-}
-
 } // namespace
