@@ -133,6 +133,7 @@ TEST_CASE("reducer: a member that is lost ends the sum with its epoch") {
   REQUIRE(reducer.add(g, all[0].compute)); // waits for its bucket to be full
   names(failure_of(reducer.finish(all[0].compute)), errc::revoked, {"gpu:1 is lost"});
   CHECK(!all[1].d->close(1s));
+  CHECK(all[0].d->close(5s));
 }
 
 TEST_CASE("mlp: a device's loss and gradients are the CPU kernels'") {
