@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -31,11 +32,20 @@ public:
     in_use_.resize(options.devices);
   }
 
+  /// Nobody holds a handle any more. What a failed device left behind goes now, unless one of its
+  /// lanes hangs and may still use it.
   ~cpu_table() override {
+    bool all_ended = true;
     for (auto* s : streams_) {
-      (void)s->stream->stop();
+      all_ended &= s->stream->stop();
       delete s;
     }
+    if (!all_ended)
+      return;
+    for (const auto& [memory, bytes] : sizes_)
+      ::operator delete (memory, std::align_val_t{alignment_bytes});
+    for (auto* event : events_)
+      delete event;
   }
 
   device_kind kind() const override { return device_kind::cpu; }
@@ -127,12 +137,20 @@ public:
   }
 
   device_answer make_event(std::uint32_t, native_event& out) override {
-    out.handle = new cpu_event;
+    auto made = std::make_unique<cpu_event>();
+    std::lock_guard lock{mutex_};
+    events_.insert(made.get());
+    out.handle = made.release();
     return {};
   }
 
   device_answer drop_event(native_event event) override {
-    delete static_cast<cpu_event*>(event.handle);
+    auto* e = static_cast<cpu_event*>(event.handle);
+    {
+      std::lock_guard lock{mutex_};
+      events_.erase(e);
+    }
+    delete e;
     return {};
   }
 
@@ -203,6 +221,7 @@ private:
   std::vector<holder*> streams_{};
   std::vector<std::uint64_t> in_use_{};
   std::unordered_map<void*, std::size_t> sizes_{};
+  std::unordered_set<cpu_event*> events_{};
   cpu_collectives collectives_;
 };
 
