@@ -60,12 +60,13 @@ TEST_CASE("remote_server_link: an answer that tells of rows and brings none is a
     link->start_reads(reads).value_or_throw();
     failure why;
     auto poller = w.transport->make_poller();
-    while (link->reads_pending() && why.code == errc::none) {
+    const auto until = w.in(seconds{20});
+    while (link->reads_pending() && why.code == errc::none && w.ports->clock().now() < until) {
       if (auto ok = link->pump(); !ok)
         why = ok.error();
       poller->watch(*link->wire(), link->wants_send());
-      if (why.code == errc::none)
-        REQUIRE(poller->wait(w.in(seconds{20})));
+      if (why.code == errc::none && w.ports->clock().now() < until)
+        poller->wait(until); // may return early
     }
     CHECK(why.code == errc::bad_frame);
     link.reset(); // the server sees the end
