@@ -314,12 +314,14 @@ void control_lane::say_goodbye(session& s) {
   s.ending = true;
   s.until = after(env_.clock.now(), options_.ending_max);
   s.link->send(link_kind::goodbye, 0, {});
+  s.link->seal();
   if (s.up)
     events_.on_down(s.owner, make_failure(errc::connection_lost, "it was ended here"), true);
 }
 
 void control_lane::down(session& s, const failure& why, bool clean) {
   s.ended = true;
+  s.link->seal(); // before anybody hears of it: whoever sends from then on is told that it is gone
   if (!s.up && !s.dialled) // a stranger
     return;
   trace(env_, "link.down",

@@ -14,7 +14,7 @@ control_link::control_link(std::unique_ptr<channel> wire, std::function<void()> 
 
 bool control_link::send(link_kind kind, std::uint64_t request, std::string bytes) {
   unique_lock lock{mutex_};
-  if (closed_ || broken_)
+  if (closed_ || sealed_ || broken_)
     return false;
   const auto size = frame_header_bytes + bytes.size();
   const auto queued = waiting_bytes_ + left_bytes_;
@@ -85,6 +85,11 @@ void control_link::write(unique_lock& lock) {
   writing_ = false;
   if (closed_)
     wire_->close();
+}
+
+void control_link::seal() {
+  std::lock_guard lock{mutex_};
+  sealed_ = true;
 }
 
 void control_link::close() {

@@ -49,6 +49,8 @@ public:
   result<frame_event> receive() { return in_.pump(*wire_); }
   const frame_reader& frame() const { return in_; }
   channel& wire() { return *wire_; }
+  /// What was sent goes out, and nothing is taken after it.
+  void seal();
   /// Nothing goes out any more. The channel closes now or, when a thread writes, right after that.
   void close();
 
@@ -67,6 +69,7 @@ private:
   std::uint64_t left_bytes_ = 0; ///< of `out_`, when it was last seen
   bool writing_ = false;
   bool blocked_ = false;
+  bool sealed_ = false;
   bool closed_ = false;
   std::optional<failure> broken_{};
 };

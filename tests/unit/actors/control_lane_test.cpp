@@ -168,6 +168,7 @@ TEST_CASE(
   REQUIRE(lines.size() == 52);
   CHECK(lines[50].find("got 6 50") == 0);
   CHECK_FALSE(p.chief.saw.send(worker(1), 1, "too late"));
+  CHECK_FALSE(p.other.saw.send(worker(1), 51, "too late"));
 }
 
 TEST_CASE("control lane: a lane that stops says goodbye on all its links") {
