@@ -50,9 +50,11 @@ auto device_state::make_behavior() -> interface::behavior_type {
                 }
               });
   return {
-    [this](device_event& msg) { on_event(msg); }, [this](device_failed& msg) { on_failed(msg); },
-    [this](watch_device& msg) { on_watch(msg); }, [this](query_device&) { return on_query(); },
-    [this](close_device& msg) { on_close(msg); }, [this](tick& msg) { on_tick(msg); },
+    [this](device_failed& msg) { on_failed(msg); },
+    [this](watch_device& msg) { on_watch(msg); },
+    [this](query_device&) { return on_query(); },
+    [this](close_device& msg) { on_close(msg); },
+    [this](tick& msg) { on_tick(msg); },
   };
 }
 
@@ -72,7 +74,7 @@ void device_state::on_tick(const tick& msg) {
     return on_opened();
   if (msg.what == closed_timer)
     return on_closed();
-  probe();
+  look_at_poller();
 }
 
 void device_state::on_opened() {
@@ -96,27 +98,23 @@ void device_state::on_opened() {
       tell_from_outside(caf::actor_cast<device_actor>(strong),
                         device_failed{.device = device, .why = f, .here = made_here()});
   });
-  if (auto stream = device_->make_stream("health"))
-    health_ = std::move(*stream);
   tell_opened(device_);
-  probe();
+  look_at_poller();
 }
 
-/// An empty stretch of a stream has to pass: a device that hangs while nobody waits is found so.
-void device_state::probe() {
+/// Counts looks and not time: a process that was stopped condemns nobody when it goes on.
+void device_state::look_at_poller() {
   if (failed_ || closing_ || !device_)
     return;
-  if (!probing_ && health_)
-    if (auto event = device_->mark(health_))
-      probing_ = static_cast<bool>(
-        notify_actor(*device_, *event, self_handle<device_actor>(self_), ++probes_));
+  const auto now = device_->heartbeats();
+  silent_ms_ = now == heartbeats_ ? silent_ms_ + options_.check_ms : 0;
+  heartbeats_ = now;
+  if (silent_ms_ > static_cast<std::uint64_t>(to_ms(options_.how.hang_after)))
+    device_->give_up(
+      make_failure(errc::device_timeout, text() + ": its poller hangs in a call of the driver, for "
+                                           + std::to_string(silent_ms_) + " ms"));
   tell_after(self_, self_handle<device_actor>(self_), std::chrono::milliseconds{options_.check_ms},
              tick{.what = check_timer});
-}
-
-void device_state::on_event(const device_event& msg) {
-  if (msg.number == probes_)
-    probing_ = false;
 }
 
 void device_state::on_failed(device_failed& msg) {

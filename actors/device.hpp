@@ -16,8 +16,8 @@ struct device_actor_options {
   std::shared_ptr<device_table> table{};
   std::uint32_t index = 0;
   device_options how{};
-  /// How often the device has to answer a probe of its own; one that does not come back within
-  /// `device_options::hang_after` ends the device.
+  /// How often the actor looks whether the device's poller, which probes the streams, goes on; one
+  /// that hangs in the driver for `device_options::hang_after` ends the device.
   std::uint64_t check_ms = 1'000;
   std::uint32_t watchers_max = 4'096;
   /// Called once, on the actor's thread: the device is in use, or the failure that it could not be.
@@ -27,8 +27,8 @@ struct device_actor_options {
 };
 
 /// The owner of one device: takes it into use and gives it back, each on a lane of its own since a
-/// driver may take its time; probes it; and when it fails tells who watches. Work does not pass
-/// here: lanes use the `device` itself.
+/// driver may take its time; watches over its poller; and when it fails tells who watches. No
+/// handler calls the driver. Work does not pass here: lanes use the `device` itself.
 class device_state {
 public:
   using interface = device_actor;
@@ -48,7 +48,6 @@ private:
     bool unwanted = false; ///< the actor has ended meanwhile
   };
 
-  void on_event(const device_event& msg);
   void on_failed(device_failed& msg);
   void on_watch(watch_device& msg);
   device_report on_query();
@@ -56,7 +55,7 @@ private:
   void on_tick(const tick& msg);
   void on_opened();
   void on_closed();
-  void probe();
+  void look_at_poller();
   void tell_opened(result<std::shared_ptr<device>> what);
   void run_on_lane(const std::string& what, std::uint8_t then, std::function<void(outcome&)> body);
   std::string text() const;
@@ -67,9 +66,8 @@ private:
   std::shared_ptr<outcome> outcome_{std::make_shared<outcome>()};
   std::unique_ptr<lane> lane_{};
   std::shared_ptr<device> device_{};
-  device_stream health_{};
-  std::uint64_t probes_ = 0;
-  bool probing_ = false;
+  std::uint64_t heartbeats_ = 0; ///< of the poller, when last looked at
+  std::uint64_t silent_ms_ = 0;  ///< that it stood still, by our own looks
   bool closing_ = false;
   std::optional<device_failed> failed_{};
   std::vector<std::shared_ptr<device_watcher>> watchers_{};

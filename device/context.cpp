@@ -15,6 +15,12 @@ result<std::shared_ptr<device_context>> device_context::make(std::shared_ptr<dev
 device_context::device_context(std::shared_ptr<device> on, device_stream main)
   : on_{std::move(on)}, main_{std::move(main)}, ops_{on_, main_} {}
 
+device_context::~device_context() {
+  on_->retire(main_);
+  for (const auto& [name, stream] : streams_)
+    on_->retire(stream);
+}
+
 /// A device that failed takes its worker along, which then is the origin: others get the work. What
 /// only says no (memory, arguments) is the step's own affair.
 template <class T>

@@ -19,6 +19,10 @@ public:
   /// `device_unavailable` and the like when the first stream can't be made.
   static result<std::shared_ptr<device_context>> make(std::shared_ptr<device> on,
                                                       const std::string& name = "compute");
+  /// Its streams are the next context's: a device has a bounded number of them.
+  ~device_context();
+  device_context(const device_context&) = delete;
+  device_context& operator=(const device_context&) = delete;
 
   const device_id& id() const { return on_->id(); }
   const device_facts& facts() const { return on_->facts(); }

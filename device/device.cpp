@@ -68,6 +68,11 @@ result<std::shared_ptr<device>> device::open(const environment& env,
   if (auto answer = core->table->bind(index); !answer.ok())
     return core->fail({}, "bind", answer);
   std::shared_ptr<device> out{new device{core}};
+  core->next_probe = after(env.clock.now(), options.check_every);
+  core->poller->also([weak = std::weak_ptr{core}](time_point now) {
+    if (auto there = weak.lock())
+      there->probe_streams(now);
+  });
   core->poller_lane =
     env.lanes.start("poll-" + to_string(id), [poller = core->poller] { poller->run(); });
   trace(env, "device.opened", {{"device", to_string(id)}, {"name", core->facts.name}});
@@ -81,6 +86,7 @@ std::optional<failure> device::why_failed() const { return core_->health->why();
 void device::on_failure(std::function<void(const failure&)> call) {
   core_->health->listen(std::move(call));
 }
+std::uint64_t device::heartbeats() const { return core_->poller->rounds(); }
 void device::give_up(failure why) { core_->health->fail(std::move(why)); }
 void device::trim() {
   const detail::call_pass pass{core_->calls};
@@ -97,7 +103,8 @@ device_statistics device::statistics() const {
                         .operations = core_->operations.load(),
                         .events_open = core_->poller->open()};
   std::lock_guard lock{core_->mutex};
-  out.streams = static_cast<std::uint32_t>(core_->streams.size());
+  out.streams = static_cast<std::uint32_t>(std::count_if(
+    core_->streams.begin(), core_->streams.end(), [](const auto& s) { return !s->retired; }));
   return out;
 }
 
@@ -107,25 +114,39 @@ result<device_stream> device::make_stream(std::string name) {
   const detail::call_pass pass{core_->calls};
   if (auto why = core_->refuse("make_stream", pass))
     return std::move(*why);
-  core_->bind();
   auto state = std::make_shared<detail::stream_state>();
   state->name = std::move(name);
+  device_stream out;
+  out.state_ = state;
   {
     std::lock_guard lock{core_->mutex};
-    if (core_->streams.size() >= core_->options.streams_max)
+    auto& all = core_->streams;
+    auto at = std::find_if(all.begin(), all.end(), [](const auto& s) { return s->retired; });
+    if (at != all.end()) {
+      state->native = (*at)->native;
+      *at = std::move(state);
+      return out;
+    }
+    if (all.size() >= core_->options.streams_max)
       return make_failure(errc::out_of_range, to_string(id()) + ": make_stream '" + state->name
                                                 + "': there are "
                                                 + std::to_string(core_->options.streams_max)
                                                 + " already, the most that are allowed");
   }
+  core_->bind();
   auto answer = core_->table->make_stream(id().index, state->name, state->native);
   if (!answer.ok())
     return core_->fail(state->name, "make_stream", answer);
   std::lock_guard lock{core_->mutex};
-  core_->streams.push_back(state);
-  device_stream out;
-  out.state_ = std::move(state);
+  core_->streams.push_back(std::move(state));
   return out;
+}
+
+void device::retire(const device_stream& stream) {
+  if (!stream)
+    return;
+  std::lock_guard lock{core_->mutex};
+  stream.state_->retired = true;
 }
 
 namespace {
@@ -254,12 +275,13 @@ result<void> device::wait(const stream_event& event, duration timeout) {
   auto& core = *e.core;
   core.bind();
   const auto deadline = after(core.env.clock.now(), timeout);
-  const auto hangs = after(e.since, core.options.hang_after);
+  duration waited{}; // of this lane, as long as it did not sleep through it
   for (;;) {
     if (auto why = core.refuse("wait"))
       return std::move(*why);
     const auto now = core.env.clock.now();
-    auto answer = core.table->await(e.native, std::min({deadline, hangs, after(now, look_up)}));
+    const auto patience = std::min(look_up, core.options.hang_after - waited);
+    auto answer = core.table->await(e.native, std::min(deadline, after(now, patience)));
     if (auto why = e.broken())
       return std::move(*why);
     if (answer.ok())
@@ -267,7 +289,8 @@ result<void> device::wait(const stream_event& event, duration timeout) {
     if (answer.status != device_status::not_ready)
       return core.fail(e.stream->name, e.operation, answer);
     const auto then = core.env.clock.now();
-    if (then >= hangs)
+    waited += std::min(then - now, 2 * look_up);
+    if (waited >= core.options.hang_after)
       return e.hangs();
     if (then >= deadline)
       return make_failure(errc::device_timeout, to_string(core.id) + " stream '" + e.stream->name

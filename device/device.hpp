@@ -27,7 +27,8 @@ class call_gate;
 } // namespace detail
 
 /// A queue of operations that run one after the other. A handle; the stream lives as long as its
-/// device. Any thread may submit; two threads on one stream have no order between them.
+/// device, or goes to another user once it was retired. Any thread may submit; two threads on one
+/// stream have no order between them.
 class device_stream {
 public:
   device_stream() = default;
@@ -85,6 +86,9 @@ struct device_options {
   /// Work that is not done after so long will never be: the device is given up.
   duration hang_after = std::chrono::seconds{60};
   duration poll_every = std::chrono::milliseconds{1};
+  /// How often each stream is probed: what hangs there though nobody waits for it is found
+  /// `hang_after` later.
+  duration check_every = std::chrono::seconds{1};
   /// How long the abort of a communicator may take before the device is given up.
   duration abort_max = std::chrono::seconds{10};
   std::uint32_t comms_max = 64;
@@ -118,8 +122,12 @@ public:
 
   // --- work
 
-  /// `out_of_range` when there are `streams_max`.
+  /// `out_of_range` when there are `streams_max`. Takes over one that was retired, if there is one:
+  /// then what that one still holds runs first.
   result<device_stream> make_stream(std::string name);
+  /// The caller puts nothing on it any more, and the next who makes one may have it. What it holds
+  /// still runs; events and memory of it stay what they are. Does not wait.
+  void retire(const device_stream& stream);
   /// Puts `op` at the end of the stream. May wait while the stream is full.
   result<stream_event> submit(const device_stream& stream, device_op op);
   /// The same for an operation that nobody waits for: costs no event.
@@ -162,6 +170,9 @@ public:
   /// Ends the device for a reason of the caller's.
   void give_up(failure why);
   device_statistics statistics() const;
+  /// The poller's rounds so far. While it is open the number grows ten times a second; when it
+  /// does not, a call of the driver hangs there. Does not wait.
+  std::uint64_t heartbeats() const;
   /// No more work; what runs may finish until the deadline. Gives all back, unless the device
   /// failed: then nothing of it is touched any more and `device.abandoned` is traced with what is
   /// left behind. A later call changes nothing, and repeats what failed.

@@ -72,8 +72,7 @@ using parameter_server_actor =
 
 /// Owns one device of this process: its creation, pool, health and teardown. Lanes enqueue on the
 /// device itself, without a message.
-using device_actor = caf::typed_actor<signature<void(device_event)>,          // its poller
-                                      signature<void(device_failed)>,         // its device
+using device_actor = caf::typed_actor<signature<void(device_failed)>,         // its device
                                       signature<void(watch_device)>,          // workers, replicas
                                       signature<device_report(query_device)>, // anyone here
                                       signature<void(close_device)>,          // its process

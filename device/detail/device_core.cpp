@@ -175,7 +175,6 @@ void stream_state::settled(std::uint64_t place) {
 }
 
 device_answer event_state::record() {
-  since = core->env.clock.now();
   auto answer = core->take_event(native);
   return answer.ok() ? core->table->record(stream->native, native) : answer;
 }
@@ -183,13 +182,16 @@ device_answer event_state::record() {
 std::optional<failure> event_state::broken() {
   for (auto& guard : guards)
     if (auto why = guard->broken()) {
-      stream->settled(place);
+      if (!tells_nobody)
+        stream->settled(place);
       return why;
     }
   return std::nullopt;
 }
 
 result<void> event_state::settled() {
+  if (tells_nobody)
+    return {};
   std::optional<failure> why;
   for (auto& guard : guards)
     if (!why)
@@ -209,6 +211,33 @@ failure event_state::hangs() {
   for (auto& guard : guards)
     guard->end(make_failure(errc::collective_failed, why.text + ", a member may be missing"));
   return broken().value_or(why);
+}
+
+void device_core::probe_streams(time_point now) {
+  const call_pass pass{calls};
+  if (now < next_probe || !pass || !health->is_well())
+    return;
+  next_probe = troupe::after(now, options.check_every);
+  std::vector<std::shared_ptr<stream_state>> all;
+  {
+    std::lock_guard lock{mutex};
+    all = streams;
+  }
+  for (const auto& stream : all) {
+    if (!stream->probe.expired())
+      continue;
+    auto e = std::make_shared<event_state>(shared_from_this(), stream, "probe");
+    e->tells_nobody = true;
+    auto answer = e->record();
+    if (answer.ok()) {
+      stream->probe = e;
+      (void)poller->add({.event = std::move(e), .call = [](const result<void>&) {}},
+                        ~std::uint32_t{0});
+    } else if (is_final(answer.status)) {
+      (void)fail(stream->name, "probe", answer);
+      return;
+    }
+  }
 }
 
 void device_core::let_go(std::shared_ptr<void> what,

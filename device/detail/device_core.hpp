@@ -28,6 +28,7 @@ struct event_guard {
 };
 
 using event_guards = std::vector<std::shared_ptr<event_guard>>;
+struct event_state;
 
 /// Events that are made on a stream stand behind the groups whose collectives its work waited for,
 /// until one of them was found to be well, or somebody was told that it is not.
@@ -40,6 +41,9 @@ struct stream_state {
   event_guards guards(std::uint64_t& place) const;
   /// What became of an event with that place is known.
   void settled(std::uint64_t place);
+
+  std::weak_ptr<event_state> probe{}; ///< under way; the poller's
+  bool retired = false;               ///< under the device's lock: the next user may have `native`
 
 private:
   struct guarded {
@@ -66,6 +70,9 @@ struct device_core : std::enable_shared_from_this<device_core> {
   void return_event(native_event event);
   /// Lets go of `what` once these streams have done what they hold now. Does not wait.
   void let_go(std::shared_ptr<void> what, const std::vector<std::shared_ptr<stream_state>>& after);
+  /// The poller's: every `check_every` an event behind what each stream holds, so that what hangs
+  /// is found though nobody waits for it.
+  void probe_streams(time_point now);
   void bind() { (void)table->bind(id.index); }
   /// Gives all that is known back to the device. @pre nothing runs, and both gates are shut
   void release_all();
@@ -92,6 +99,7 @@ struct device_core : std::enable_shared_from_this<device_core> {
   std::vector<std::shared_ptr<stream_state>> streams{};
   std::vector<native_event> spare_events{};
   std::uint64_t events_made = 0;
+  time_point next_probe{};                   ///< the poller's
   std::vector<std::shared_ptr<void>> kept{}; ///< to the end: no event could be had for them
   bool ended = false;                        ///< under `mutex`: events are not kept any more
 };
@@ -127,9 +135,9 @@ struct event_state {
   const std::shared_ptr<stream_state> stream;
   const char* operation;
   native_event native{};
-  time_point since{};
   event_guards guards{};
-  std::uint64_t place = 0; ///< in the stream
+  std::uint64_t place = 0;   ///< in the stream
+  bool tells_nobody = false; ///< who is told that a group broke is somebody else
 };
 
 struct memory_state {

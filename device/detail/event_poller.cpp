@@ -12,6 +12,9 @@ namespace {
 /// Rounds when nothing is open: only the device's health is looked at.
 constexpr duration idle_every = std::chrono::milliseconds{100};
 
+/// What one round may add to an event's age, whenever the round before was.
+constexpr duration age_step_max = std::chrono::milliseconds{250};
+
 /// Pollers that a failed device may still call. Never destroyed, so reachable to the end.
 void keep_for_ever(std::shared_ptr<event_poller> what) {
   static std::mutex mutex;
@@ -35,6 +38,7 @@ event_poller::event_poller(const environment& env, std::shared_ptr<device_table>
 
 void event_poller::run() {
   (void)table_->bind(id_.index);
+  last_round_ = env_.clock.now();
   for (;;) {
     round();
     std::unique_lock lock{mutex_};
@@ -55,6 +59,9 @@ void event_poller::run() {
 
 void event_poller::round() {
   const auto now = env_.clock.now();
+  const auto older = std::min(now - last_round_, std::max(age_step_max, 2 * poll_every_));
+  last_round_ = now;
+  ++rounds_;
   if (health_->is_well())
     if (auto answer = table_->health(id_.index); !answer.ok())
       health_->fail(device_failure(id_, {}, nullptr, answer));
@@ -67,11 +74,13 @@ void event_poller::round() {
   }
   std::vector<std::pair<entry, result<void>>> done;
   std::vector<entry> rest;
-  for (auto& e : open)
-    if (auto out = look(e, now))
+  for (auto& e : open) {
+    e.age += std::exchange(e.seen, true) ? older : duration{};
+    if (auto out = look(e))
       done.emplace_back(std::move(e), std::move(*out));
     else
       rest.push_back(std::move(e));
+  }
   std::unique_lock lock{mutex_};
   if (stopped_)
     for (auto& e : rest)
@@ -84,7 +93,7 @@ void event_poller::round() {
     e.call(out);
 }
 
-std::optional<result<void>> event_poller::look(const entry& open, time_point now) {
+std::optional<result<void>> event_poller::look(const entry& open) {
   if (auto why = health_->why())
     return result<void>{std::move(*why)};
   auto& e = *open.event;
@@ -92,7 +101,7 @@ std::optional<result<void>> event_poller::look(const entry& open, time_point now
     return result<void>{std::move(*why)};
   const auto answer = table_->query(e.native);
   if (answer.status == device_status::not_ready) {
-    if (now - e.since < hang_after_)
+    if (open.age < hang_after_)
       return std::nullopt;
     return result<void>{e.hangs()};
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -18,13 +19,17 @@ struct event_state;
 
 /// Runs on a lane of its own; all else from any thread. A host callback of the device only counts
 /// and wakes; the poller then asks for the events, and looks every `poll_every` in any case, since
-/// a device that failed calls nobody. An event that has not passed `hang_after` its submission
-/// fails the device; one that stands behind a collective ends the collective's group instead.
+/// a device that failed calls nobody. An event that has not passed after it was looked at for
+/// `hang_after` fails the device; one that stands behind a collective ends the collective's group
+/// instead. Time in which the poller itself slept (a stopped process, a machine under load) is not
+/// counted.
 class event_poller : public std::enable_shared_from_this<event_poller> {
 public:
   struct entry {
     std::shared_ptr<event_state> event{};
     std::function<void(const result<void>&)> call{};
+    duration age{}; ///< that it was looked at
+    bool seen = false;
   };
 
   event_poller(const environment& env, std::shared_ptr<device_table> table, device_id id,
@@ -35,6 +40,8 @@ public:
   /// What is still open is told `why`. Does not wait for the lane.
   void stop(const failure& why);
   bool ended() const;
+  /// Rounds that began; a poller whose number stays the same hangs in a call of the driver.
+  std::uint64_t rounds() const { return rounds_.load(); }
   /// Waits for the lane's body to end.
   bool await_end(time_point deadline);
   /// False when `open_max` are open.
@@ -58,7 +65,7 @@ private:
   };
   void round();
   /// What became of it; none: nothing yet.
-  std::optional<result<void>> look(const entry& e, time_point now);
+  std::optional<result<void>> look(const entry& e);
 
   const environment env_;
   const std::shared_ptr<device_table> table_;
@@ -67,6 +74,8 @@ private:
   const duration poll_every_;
   const duration hang_after_;
   std::vector<std::function<void(time_point)>> checks_{};
+  std::atomic<std::uint64_t> rounds_{0};
+  time_point last_round_{};
 
   mutable std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;

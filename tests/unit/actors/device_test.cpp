@@ -30,6 +30,18 @@ struct fake_port final : device_port {
   std::shared_ptr<fake_table> table;
 };
 
+/// What lanes that were given up may use after their test. Never destroyed.
+struct machine {
+  std::unique_ptr<production_ports> ports = make_production_ports();
+  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
+  counting_tracer traced{};
+};
+
+machine& new_machine() {
+  static auto& all = *new std::vector<std::unique_ptr<machine>>;
+  return *all.emplace_back(std::make_unique<machine>());
+}
+
 struct stage {
   explicit stage(fake_options options = {}) {
     configure_system(config);
@@ -38,7 +50,8 @@ struct stage {
     port = std::make_unique<fake_port>(table);
     env.devices = port.get();
     plane = std::make_shared<device_plane>(
-      env, *system, device_plane_options{.device = {.hang_after = 300ms}, .check_ms = 20});
+      env, *system,
+      device_plane_options{.device = {.hang_after = 300ms, .check_every = 20ms}, .check_ms = 20});
   }
   ~stage() { table->release_hangs(); }
 
@@ -54,11 +67,11 @@ struct stage {
     return pred();
   }
 
-  std::unique_ptr<production_ports> ports = make_production_ports();
-  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  counting_tracer traced{};
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
-                  ports->waits(), *transport,      &traced};
+  machine& m = new_machine();
+  counting_tracer& traced = m.traced;
+  environment env{m.ports->clock(), m.ports->random(), m.ports->storage(),
+                  m.ports->lanes(), m.ports->waits(),  *m.transport,
+                  &traced};
   caf::actor_system_config config{};
   std::unique_ptr<caf::actor_system> system;
   std::shared_ptr<fake_table> table;
@@ -136,23 +149,74 @@ TEST_CASE("device actor: who watches hears of the end once, however late he come
   CHECK(early->told == 1);
 }
 
-TEST_CASE("device actor: its probe finds a device that hangs while nobody waits") {
+TEST_CASE("device actor: probes find what hangs on any stream while nobody waits") {
   stage s;
   auto seen = std::make_shared<watcher>();
   s.plane->watch(gpu0, seen);
   auto d = s.plane->open(gpu0).value_or_throw();
+  auto stream = d->make_stream("compute").value_or_throw();
   // An idle device that answers is well for longer than it may hang.
   const auto begin = s.env.clock.now();
   REQUIRE(s.comes_true([&] { return s.env.clock.now() - begin > 500ms; }));
   CHECK(seen->told == 0);
-  CHECK(s.table->calls("record") > 5);
-  s.table->plant({.function = "query",
-                  .nth = 1,
-                  .times = 1'000'000'000,
-                  .answer = {.status = device_status::not_ready}});
+  CHECK(s.table->calls("record") >= 3);
+  s.table->plant({.function = "execute:spin", .hang = true});
+  REQUIRE(d->enqueue(stream,
+                     {.name = "spin", .run = [](const launch_site&) { return device_answer{}; }}));
   REQUIRE(s.comes_true([&] { return seen->told == 1; }));
   CHECK(seen->why.code == errc::device_timeout);
-  CHECK(seen->why.text.find("gpu:0 stream 'health'") == 0);
+  CHECK(seen->why.text.find("gpu:0 stream 'compute'") == 0);
+  CHECK(s.env.clock.now() - begin > 790ms); // not before its time
+  d = nullptr;
+  CHECK(!s.plane->close(after(s.env.clock.now(), 2s)));
+}
+
+TEST_CASE(
+  "device actor: a driver that hangs under the poller ends the device, and holds no actor") {
+  stage s;
+  auto seen = std::make_shared<watcher>();
+  s.plane->watch(gpu0, seen);
+  auto d = s.plane->open(gpu0).value_or_throw();
+  s.table->plant({.function = "health", .hang = true});
+  REQUIRE(s.comes_true([&] { return seen->told == 1; }));
+  CHECK(seen->why.code == errc::device_timeout);
+  CHECK(seen->why.text.find("gpu:0: its poller hangs") == 0);
+  d = nullptr;
+  CHECK(!s.plane->close(after(s.env.clock.now(), 2s)));
+  s.table->release_hangs();
+}
+
+using asker_actor = caf::typed_actor<signature<void(device_event)>>;
+
+TEST_CASE("device actor: an actor hears of an event that passed, and of one that never will") {
+  stage s;
+  std::mutex mutex;
+  std::map<std::uint64_t, failure> heard;
+  auto body = [&](asker_actor::pointer, int) -> asker_actor::behavior_type {
+    return {[&](device_event& msg) {
+      std::lock_guard lock{mutex};
+      heard[msg.number] = msg.why;
+    }};
+  };
+  auto asker = s.system->spawn(body, 0);
+  auto count = [&] {
+    std::lock_guard lock{mutex};
+    return heard.size();
+  };
+  auto d = s.plane->open(gpu0).value_or_throw();
+  auto stream = d->make_stream("compute").value_or_throw();
+  REQUIRE(notify_actor(*d, d->mark(stream).value_or_throw(), asker, 7));
+  REQUIRE(s.comes_true([&] { return count() == 1; }));
+  s.table->plant({.function = "execute:spin", .hang = true});
+  auto never_passes =
+    d->submit(stream, {.name = "spin", .run = [](const launch_site&) { return device_answer{}; }})
+      .value_or_throw();
+  REQUIRE(notify_actor(*d, never_passes, asker, 8));
+  s.table->lose(0);
+  REQUIRE(s.comes_true([&] { return count() == 2; }));
+  CHECK(heard[7].code == errc::none);
+  CHECK(heard[8].code == errc::device_lost);
+  never_passes = {};
   d = nullptr;
   CHECK(!s.plane->close(after(s.env.clock.now(), 2s)));
 }

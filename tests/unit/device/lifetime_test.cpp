@@ -152,6 +152,73 @@ TEST_CASE("close: a call that hangs in the driver fails the device, and does not
   }
 }
 
+TEST_CASE("streams: contexts give theirs back, and the next user's work runs behind what is left") {
+  auto how = patient();
+  how.streams_max = 2;
+  fixture f{{}, how};
+  for (auto& d :
+       {f.open(), device::open(f.env(), make_cpu_table(f.env()), 0, how).value_or_throw()}) {
+    CAPTURE(to_string(d->id()));
+    for (int i = 0; i < 10; ++i) {
+      auto ctx = device_context::make(d, "lane." + std::to_string(i)).value_or_throw();
+      CHECK(ctx->stream("copies").name() == "copies");
+      CHECK(d->statistics().streams == 2);
+      names(failure_of(d->make_stream("one more")), errc::out_of_range, {"'one more'"});
+    }
+    CHECK(d->statistics().streams == 0);
+    barrier slow;
+    std::atomic<bool> ran{false};
+    auto first = d->make_stream("first").value_or_throw();
+    auto behind_slow = d->submit(first, slow.op(f.env())).value_or_throw();
+    auto held = d->allocate(4096, first).value_or_throw();
+    d->retire(first);
+    auto second = d->make_stream("second").value_or_throw();
+    REQUIRE(d->make_stream("third")); // two at most: one of them is the first
+    auto a = d->submit(second, {.name = "late", .run = [&](const launch_site&) {
+                                  ran = true;
+                                  return device_answer{};
+                                }});
+    REQUIRE(a);
+    if (second.native().handle == first.native().handle)
+      CHECK(!ran);
+    slow.open = true;
+    CHECK(d->wait(*a, long_enough));
+    CHECK(d->wait(behind_slow, long_enough)); // the old handle's event still tells
+    CHECK(ran);
+    held = {};
+    a = make_failure(errc::none, "");
+    behind_slow = {};
+    auto closed = d->close(2s);
+    CHECK_MESSAGE(closed, (closed ? std::string{} : to_string(closed.error())));
+  }
+  CHECK(f.table->census() == fake_census{});
+}
+
+TEST_CASE("probe: a group's end is still told to the caller, not to a probe") {
+  auto how = quick();
+  how.check_every = 1ms;
+  how.hang_after = 60s;
+  fixture f{{.devices = 2}, how};
+  auto a = f.open(0), b = f.open(1);
+  auto key = a->comms().draw_key().value_or_throw();
+  device_comm on_a, on_b;
+  std::thread other{
+    [&] { on_b = b->comms().open(group_epoch{1}, key, 2, 1, long_enough).value_or_throw(); }};
+  on_a = a->comms().open(group_epoch{1}, key, 2, 0, long_enough).value_or_throw();
+  other.join();
+  auto s = a->make_stream("reduce").value_or_throw();
+  float data[1] = {1};
+  auto sum = a->comms().all_reduce(on_a, s, data, 1).value_or_throw(); // b does not come
+  const auto probes = f.table->calls("record");
+  REQUIRE(comes_true(f.env(), [&] { return f.table->calls("record") > probes; }));
+  a->comms().revoke(group_epoch{1}, "the test says so");
+  names(failure_of(a->wait(sum, long_enough)), errc::revoked, {"the test says so"});
+  CHECK(!a->why_failed());
+  CHECK(a->close(2s));
+  b->comms().revoke(group_epoch{1}, "the test says so");
+  CHECK(b->close(2s));
+}
+
 TEST_CASE("tensor: the source of a copy that is on its way may be let go of at once") {
   fixture f{{}, patient()};
   auto d = f.open();
