@@ -521,6 +521,14 @@ void coordinator_state::server_members(
   done->set(std::move(out));
 }
 
+void coordinator_state::no_worker_will_come(failure why) {
+  trace(env_, "coordinator.no_worker_will_come", {{"why", why.text}});
+  if (queue())
+    queue()->stop(std::move(why));
+  else
+    shared_->started->set(std::move(why));
+}
+
 void coordinator_state::end_cluster_now() {
   ending_ = true;
   if (queue())

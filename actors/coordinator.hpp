@@ -118,6 +118,8 @@ public:
   void worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done);
   /// Ends every member, then itself and the membership.
   void end_cluster_now();
+  /// Ends the queue, or the start, with `why`: whoever waits need wait no longer.
+  void no_worker_will_come(failure why);
   /// Where the server of that index keeps its data plane; empty when it is not there.
   void server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done);
 

@@ -259,7 +259,7 @@ void worker_state::on_tick(tick& msg) {
   } else if (lanes_->exhausted() && !leaving_) {
     leaving_ = true; // nothing can run here any more: others shall get the work
     send_report();
-    member_.leave_now();
+    member_.leave_now(make_failure(errc::unavailable, "its lanes hang in steps"));
     return;
   }
   tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{options_.check_ms},

@@ -221,11 +221,42 @@ std::vector<std::uint32_t> first_tasks(std::uint32_t n) {
 
 } // namespace
 
+namespace {
+
+class no_worker_call final : public coordinator_call {
+public:
+  explicit no_worker_call(failure why) : why_{std::move(why)} {}
+  void run(coordinator_state& state) override { state.no_worker_will_come(std::move(why_)); }
+
+private:
+  failure why_;
+};
+
+} // namespace
+
 template <class Actor>
 void runtime::impl::follow_end(const Actor& actor) {
   auto gone = std::make_shared<promise_slot<bool>>(*env_);
   actor->attach_functor([gone] { gone->set(true); }); // called once its state has gone
   actors_gone_.push_back(std::move(gone));
+}
+
+/// A worker of this process that left comes back under no name, nor does another. With the last
+/// one nothing can run any more, and whoever waits shall hear why.
+void runtime::impl::follow_worker(const worker_actor& actor, const local_member& local,
+                                  const std::shared_ptr<std::atomic<std::uint32_t>>& alive) {
+  actor->attach_functor(
+    [alive, ended = local.ended, now = env_->clock.now(), cluster = std::weak_ptr{cluster_}] {
+      if (--*alive != 0)
+        return;
+      auto how = ended->poll_until(now, "worker"); // set before the actor ends; a past deadline
+      auto there = cluster.lock();
+      if (how || !there) // by order
+        return;
+      auto why = make_failure(how.error().code,
+                              "the last worker of this process has left: " + how.error().text);
+      there->post(std::make_shared<no_worker_call>(std::move(why)));
+    });
 }
 
 /// The coordinator takes links where its data plane listens, on another port.
@@ -308,6 +339,7 @@ void runtime::impl::start_embedded_members() {
                              {.member = member_settings({.job = job_kind::ps, .index = i}, local),
                               .store = stores_.back()}));
   }
+  auto alive = std::make_shared<std::atomic<std::uint32_t>>(options_.workers);
   for (std::uint32_t i = 0; i < options_.workers; ++i) {
     auto& local = members_.emplace_back();
     local.lanes = std::make_shared<std::shared_ptr<worker_lanes>>();
@@ -321,6 +353,7 @@ void runtime::impl::start_embedded_members() {
                     .routes = [this](auto, const std::string&) { return embedded_routes(); },
                     .lanes_out = local.lanes});
     follow_end(actor);
+    follow_worker(actor, local, alive);
     watch_devices(task, actor);
   }
 }

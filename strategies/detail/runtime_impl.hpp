@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ private:
   void let_go();
   template <class Actor>
   void follow_end(const Actor& actor);
+  void follow_worker(const worker_actor& actor, const local_member& local,
+                     const std::shared_ptr<std::atomic<std::uint32_t>>& alive);
   void start();
   void start_coordinator();
   void start_embedded_members();

@@ -191,6 +191,42 @@ TEST_CASE("devices: a lost device takes its worker along, and every closure has 
   CHECK(host.traced.events("device.closed") == 1);
 }
 
+TEST_CASE("devices: with the last worker's device gone, who waits is told instead of waiting on") {
+  gpu_host host;
+  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  parameter_server_strategy strategy{rt};
+  cluster_coordinator coordinator{strategy};
+  auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
+  for (int i = 0; i < 100; ++i)
+    (void)coordinator.schedule(add_on_device, w);
+  host.port.table->lose(0);
+  host.port.table->lose(1);
+  auto why = failure_of([&] { coordinator.join(60s); });
+  CHECK(why.code == errc::device_lost);
+  CHECK(says(why, "gpu:"));
+  CHECK(says(why, "the last worker of this process has left"));
+  why = failure_of([&] { (void)coordinator.schedule(my_device); });
+  CHECK(why.code == errc::device_lost);
+}
+
+TEST_CASE("devices: a closure that breaks every device ends those who wait for it") {
+  gpu_host host;
+  host.port.table->plant({.function = "execute:work",
+                          .device = 0,
+                          .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  host.port.table->plant({.function = "execute:work",
+                          .device = 1,
+                          .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  parameter_server_strategy strategy{rt};
+  cluster_coordinator coordinator{strategy};
+  auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
+  (void)coordinator.schedule(add_on_device, w);
+  auto why = failure_of([&] { coordinator.join(60s); });
+  CHECK(why.code == errc::launch_failed);
+  CHECK(says(why, "'work'"));
+}
+
 TEST_CASE("devices: an operation that breaks its device is the worker's failure, not the step's") {
   gpu_host host;
   host.port.table->plant(
