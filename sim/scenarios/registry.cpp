@@ -16,6 +16,7 @@ std::span<const scenario* const> all_scenarios() {
                                   &coordinator_restart,
                                   &creations,
                                   &datasets,
+                                  &devices,
                                   &everything,
                                   &failing_steps,
                                   &groups,
