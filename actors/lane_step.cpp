@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/lane_step.hpp>
 
 namespace troupe {
@@ -31,11 +32,14 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
           {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});
     return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
   } catch (...) {
-    auto type = current_exception_name();
-    if (type.find("forced_unwind") != std::string::npos) // the end of a lane, not of a step
+    if (detail::ends_the_lane())
       throw;
-    return make_failure(errc::user_code, type);
+    return make_failure(errc::user_code, current_exception_name());
   }
+}
+
+bool detail::ends_the_lane() {
+  return current_exception_name().find("forced_unwind") != std::string::npos;
 }
 
 } // namespace troupe

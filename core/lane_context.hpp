@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <utility>
 
 namespace troupe {
@@ -7,9 +8,13 @@ namespace troupe {
 /// Ambient state of the running lane: current strategy, scopes, step. Kept behind one pointer
 /// because in simulation many lanes share a thread and switch in the middle of a call.
 struct execution_context {
-  void* strategy = nullptr; ///< the innermost `scope`'s strategy, null outside
-  void* step = nullptr;     ///< the running step's host, null outside a step
-  int destructors = 0;      ///< that wait, on the stack: see `destructor_waits`
+  void* strategy = nullptr;       ///< the innermost `scope`'s strategy, null outside
+  void* step = nullptr;           ///< the running step's host, null outside a step
+  void* modes = nullptr;          ///< innermost frame of the strategies' stack of contexts
+  void* replica = nullptr;        ///< the replica's run on this lane, null outside one
+  void* merging = nullptr;        ///< the run whose merge function runs here
+  std::shared_ptr<void> chosen{}; ///< the strategy for the rest of the lane, null: the default one
+  int destructors = 0;            ///< that wait, on the stack: see `destructor_waits`
 };
 
 /// The running lane's context. The only thread_local of the library.

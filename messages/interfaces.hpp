@@ -78,4 +78,10 @@ using device_actor = caf::typed_actor<signature<void(device_failed)>,         //
                                       signature<void(close_device)>,          // its process
                                       signature<void(tick)>>;                 // itself
 
+/// Owns one replica of a synchronous strategy: watches its device. Runs are put on its lane,
+/// without a message.
+using replica_actor = caf::typed_actor<signature<void(device_failed)>,           // its device
+                                       signature<replica_report(query_replica)>, // anyone here
+                                       signature<void(close_replica)>>;          // its strategy
+
 } // namespace troupe

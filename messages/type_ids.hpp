@@ -20,7 +20,8 @@
                       apply(work_waiting) apply(cancel_requested) apply(run_call)                  \
                         apply(worker_linked) apply(link_ended) apply(device_event)                 \
                           apply(device_failed) apply(watch_device) apply(query_device)             \
-                            apply(device_report) apply(close_device)
+                            apply(device_report) apply(close_device) apply(query_replica)          \
+                              apply(replica_report) apply(close_replica)
 
 #define TROUPE_ADD_TYPE_ID(type) CAF_ADD_TYPE_ID(troupe, (troupe::type))
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 10000)

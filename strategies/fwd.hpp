@@ -9,6 +9,7 @@ class parameter_server_strategy;
 class runtime;
 class variable;
 class worker_context;
+struct sparse_gradient;
 struct variable_options;
 template <class T>
 class per_worker;

@@ -518,6 +518,8 @@ void runtime::impl::shutdown(duration timeout) {
   if (std::exchange(ended_, true))
     return;
   auto deadline = after(env_->clock.now(), timeout);
+  if (services_)
+    lanes_abandoned_ |= !services_->close(deadline);
   if (cluster_) {
     class end final : public coordinator_call {
     public:
@@ -587,6 +589,10 @@ std::shared_ptr<device_context> runtime::device(const std::string& name) const {
 }
 
 const environment& runtime::env() const { return *impl_->env_; }
+
+const std::shared_ptr<detail::runtime_services>& runtime::services() const {
+  return impl_->services_;
+}
 
 std::shared_ptr<cluster> runtime::owner() const { return impl_->cluster_; }
 

@@ -17,6 +17,10 @@
 
 namespace troupe {
 
+namespace detail {
+struct runtime_services;
+}
+
 /// A device that there is, opened or not.
 struct device_info {
   device_id id{};
@@ -146,6 +150,7 @@ public:
   const environment& env() const;
   /// For the strategies.
   std::shared_ptr<cluster> owner() const;
+  const std::shared_ptr<detail::runtime_services>& services() const;
 
 private:
   class impl;

@@ -16,6 +16,7 @@ void runtime::impl::make_devices() {
     *env_, *system_,
     device_plane_options{.cpu_devices = cpus,
                          .device = {.hang_after = options_.device_hang_after}});
+  services_ = std::make_shared<detail::runtime_services>(*env_, *system_, devices_);
   for (std::uint32_t i = 0; options_.devices.empty() && i < cpus; ++i)
     step_devices_.push_back({device_kind::cpu, i});
   const bool runs_steps = !over_processes() || options_.task->job == job_kind::worker;

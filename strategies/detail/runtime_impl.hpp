@@ -15,6 +15,7 @@
 #include <troupe/actors/worker.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/strategies/detail/cluster.hpp>
+#include <troupe/strategies/detail/runtime_services.hpp>
 #include <troupe/strategies/runtime.hpp>
 
 namespace troupe {
@@ -93,6 +94,7 @@ private:
   std::unique_ptr<data_lane> data_;
   std::shared_ptr<control_plane> control_; ///< null for servers and within one process
   std::shared_ptr<device_plane> devices_{};
+  std::shared_ptr<detail::runtime_services> services_{};
   std::vector<device_id> step_devices_{}; ///< those that lanes take turns over
   std::vector<std::shared_ptr<shard_store>> stores_{};
   std::vector<local_member> members_{};

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/core/tensor.hpp>
+
+/// What the replicas of one run must all do alike, and in the same order. Plain; its owner locks.
+namespace troupe {
+
+/// A call that every replica makes: a collective operation, or a merge call.
+struct replica_call {
+  std::string kind{}; ///< "all_reduce", "merge_call"
+  std::string how{};  ///< "sum"; empty where there is nothing to say
+  troupe::dtype type = dtype::u8;
+  std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
+  friend bool operator==(const replica_call&, const replica_call&) = default;
+};
+
+/// "all_reduce sum f32[2]".
+std::string to_string(const replica_call& call);
+
+/// Compares the sequences of calls of the replicas of a process. Replica ids are those of the whole
+/// group: the first local one is `first_id`.
+class lockstep {
+public:
+  lockstep(std::uint32_t first_id, std::uint32_t replicas);
+
+  /// Replica `local` makes its next call. `mismatch` quotes both calls, with their number, when
+  /// another one made a different call there, or has ended before it (rows SYNC-RUN-20, SYNC-ARD-12
+  /// and part 2, row 4).
+  std::optional<failure> begin(std::uint32_t local, replica_call call);
+  /// That call is over.
+  void done(std::uint32_t local);
+  /// The replica's function has ended, well or not. `mismatch` when another one has gone further.
+  std::optional<failure> end(std::uint32_t local, bool well);
+
+  bool in_call(std::uint32_t local) const { return states_.at(local).in_call; }
+  bool ended(std::uint32_t local) const { return states_.at(local).ended; }
+  bool all_ended() const;
+  /// Every replica stands in the same call.
+  bool all_in_call() const;
+  /// Calls that `local` has begun.
+  std::uint64_t calls(std::uint32_t local) const { return states_.at(local).calls; }
+  /// "op 12 all_reduce sum f32[2] waits for {1}"; empty when nobody waits. For status pages.
+  std::string waiting() const;
+
+private:
+  struct state {
+    std::uint64_t calls = 0; ///< begun
+    bool in_call = false;
+    bool ended = false;
+    bool well = false;
+  };
+  std::string name(std::uint32_t local) const;
+  const replica_call& at(std::uint64_t number) const { return made_[number - 1 - forgotten_]; }
+  void forget();
+
+  const std::uint32_t first_id_;
+  std::vector<state> states_;
+  std::deque<replica_call> made_{}; ///< by number, from `forgotten_` + 1 on
+  std::deque<std::uint32_t> made_by_{};
+  std::uint64_t forgotten_ = 0;
+};
+
+} // namespace troupe

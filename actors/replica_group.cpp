@@ -1,0 +1,125 @@
+#include <troupe/actors/replica_group.hpp>
+
+#include <atomic>
+#include <utility>
+
+#include <troupe/transport/memory_transport.hpp>
+
+namespace troupe {
+
+namespace {
+
+/// Members of one process find each other's memory by the group's name and their addresses, and
+/// those of every memory transport begin anew: each group within a process has a name of its own.
+std::string unique_name(const std::string& name) {
+  static std::atomic<std::uint64_t> count{0};
+  return name + "." + std::to_string(++count);
+}
+
+/// Threads of one process hand each other pointers; in a simulation nothing is shared.
+group_locality locality_within(const environment& env, const void* unique) {
+  if (!env.transport.shares_memory())
+    return {};
+  return {.host = 1, .process = reinterpret_cast<std::uintptr_t>(unique)};
+}
+
+} // namespace
+
+replica_group::replica_group(const environment& env, replica_group_options options)
+  : options_{std::move(options)},
+    within_{options_.links ? nullptr : make_memory_transport(env.waits)},
+    env_{env.clock, env.random, env.storage,
+         env.lanes, env.waits,  within_ ? *within_ : env.transport,
+         env.trace, env.devices},
+    changed_{env.waits.make_point()},
+    joined_(options_.local) {
+  const auto name = options_.links ? options_.name : unique_name(options_.name);
+  for (std::uint32_t i = 0; i < options_.local; ++i) {
+    group_options how{.name = name,
+                      .listen = options_.links ? options_.links->listen_address() : "mem:0"};
+    if (!options_.links)
+      how.locality = locality_within(env, this);
+    members_.push_back(
+      collective_group::make(env_, options_.first_id + i, std::move(how)).value_or_throw());
+  }
+}
+
+replica_group::~replica_group() = default;
+
+/// One lane asks where all members of this epoch are; the others wait for its answer. @pre the lock
+/// is held
+result<void> replica_group::find_all(std::unique_lock<std::mutex>& lock, time_point deadline) {
+  const auto epoch = wanted_;
+  while (finding_)
+    if (!changed_->wait_until(lock, deadline))
+      return make_failure(errc::deadline, options_.name + ": epoch " + std::to_string(epoch)
+                                            + ": the other workers do not answer");
+  if (found_ == epoch)
+    return not_found_ ? result<void>{*not_found_} : result<void>{};
+  finding_ = true;
+  std::vector<collective_member> mine;
+  for (std::uint32_t i = 0; i < options_.local; ++i)
+    mine.push_back({.id = options_.first_id + i, .address = members_[i]->address()});
+  lock.unlock();
+  auto got = options_.links ? options_.links->exchange(mine, deadline)
+                            : result<std::vector<collective_member>>{mine};
+  lock.lock();
+  finding_ = false;
+  found_ = epoch;
+  not_found_.reset();
+  if (got)
+    all_ = std::move(*got);
+  else
+    not_found_ = got.error();
+  changed_->notify_all();
+  return not_found_ ? result<void>{*not_found_} : result<void>{};
+}
+
+void replica_group::prepare() {
+  std::lock_guard lock{mutex_};
+  if (wanted_ == broken_)
+    ++wanted_;
+}
+
+result<void> replica_group::join(std::uint32_t local) {
+  const auto deadline = after(env_.clock.now(), options_.timeout);
+  std::unique_lock lock{mutex_};
+  const auto epoch = wanted_;
+  if (joined_[local] == epoch)
+    return {};
+  auto found = find_all(lock, deadline);
+  if (!found || wanted_ != epoch) {
+    broken_ = std::max(broken_, epoch);
+    if (!found)
+      return found.error();
+    return make_failure(
+      errc::revoked, options_.name + ": epoch " + std::to_string(epoch) + " ended before it began");
+  }
+  const auto all = all_;
+  lock.unlock();
+  auto formed = members_[local]->form(group_epoch{epoch}, all, deadline - env_.clock.now());
+  if (formed && options_.links) // nobody goes on, and fails, while others still join
+    formed = members_[local]->barrier({.deadline = deadline - env_.clock.now()});
+  lock.lock();
+  joined_[local] = epoch;
+  if (!formed)
+    broken_ = std::max(broken_, epoch);
+  return formed;
+}
+
+void replica_group::broke(std::uint32_t local) {
+  std::lock_guard lock{mutex_};
+  broken_ = std::max(broken_, joined_[local]);
+}
+
+void replica_group::interrupt(std::uint32_t local, const std::string& why) {
+  {
+    std::lock_guard lock{mutex_};
+    if (joined_[local] != wanted_ || joined_[local] == broken_)
+      return;
+    broken_ = joined_[local];
+  }
+  members_[local]->revoke(why);
+}
+
+} // namespace troupe

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <troupe/core/environment.hpp>
+#include <troupe/transport/collective_group.hpp>
+
+namespace troupe {
+
+/// How the members of several processes find each other, anew for each epoch. Null within one
+/// process.
+class worker_links {
+public:
+  virtual ~worker_links() = default;
+  /// Where members of this process listen: "host:port", any port.
+  virtual std::string listen_address() const = 0;
+  /// Tells the other workers where this one's members are, and returns all of them in order of
+  /// replicas. Called once an epoch, on one lane; waits until the deadline.
+  virtual result<std::vector<collective_member>> exchange(
+    const std::vector<collective_member>& mine, time_point deadline) = 0;
+};
+
+struct replica_group_options {
+  std::string name = "replicas"; ///< the same in all processes of the group
+  std::uint32_t first_id = 0;    ///< of the first local replica
+  std::uint32_t local = 1;
+  std::uint32_t total = 1;
+  duration timeout = std::chrono::seconds{60}; ///< to form, and of each operation
+  std::shared_ptr<worker_links> links{};
+};
+
+/// The places of a process's replicas in one collective group, through its epochs: each replica is
+/// a member, and its id is the member's. An epoch that broke is followed by another at the next
+/// run. `join` and `member` on the replicas' lanes, each its own; the rest on any thread.
+class replica_group {
+public:
+  replica_group(const environment& env, replica_group_options options);
+  ~replica_group();
+  replica_group(const replica_group&) = delete;
+  replica_group& operator=(const replica_group&) = delete;
+
+  /// The run that begins has an epoch that is whole.
+  void prepare();
+  /// Brings the member into the current epoch. Waits for all others.
+  result<void> join(std::uint32_t local);
+  /// @pre joined
+  collective_group& member(std::uint32_t local) { return *members_[local]; }
+  /// The epoch has ended: the next `join` makes another.
+  void broke(std::uint32_t local);
+  /// Ends what the member waits for, on all members.
+  void interrupt(std::uint32_t local, const std::string& why);
+  const replica_group_options& options() const { return options_; }
+
+private:
+  result<void> find_all(std::unique_lock<std::mutex>& lock, time_point deadline);
+
+  const replica_group_options options_;
+  std::unique_ptr<data_transport> within_{}; ///< between members of one process
+  environment env_;
+  std::mutex mutex_{};
+  const std::unique_ptr<wait_point> changed_;
+  std::vector<std::unique_ptr<collective_group>> members_{};
+  std::vector<std::uint32_t> joined_{}; ///< epoch of each member
+  std::vector<collective_member> all_{};
+  std::uint32_t wanted_ = 1; ///< epoch
+  std::uint32_t broken_ = 0; ///< the last epoch that ended
+  std::uint32_t found_ = 0;  ///< the epoch that `all_` is for
+  bool finding_ = false;
+  std::optional<failure> not_found_{};
+};
+
+} // namespace troupe

@@ -1,0 +1,438 @@
+#include <troupe/actors/replica_lanes.hpp>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <troupe/actors/detail/guarded_call.hpp>
+#include <troupe/core/lane_context.hpp>
+
+namespace troupe {
+
+namespace detail {
+
+/// One merge call of a run.
+struct merge_point {
+  merge_body body{}; ///< the first replica's
+  merge_values arguments{};
+  merge_values results{};
+  std::uint32_t arrived = 0;
+  std::uint32_t taken = 0;
+  bool begun = false;
+  bool done = false;
+};
+
+/// One run, shared by its caller and the lanes. Under the lanes' lock, but for `body`.
+struct replica_run {
+  replica_run(std::uint32_t first_id, std::uint32_t replicas) : calls{first_id, replicas} {}
+
+  std::function<void(std::uint32_t)> body{};
+  std::shared_ptr<replica_run> inside{};
+  lockstep calls;
+  std::optional<failure> aborted{};
+  time_point give_up_at = never;
+  std::vector<std::exception_ptr> errors{}; ///< that replicas threw of themselves
+  std::exception_ptr merge_error{};
+  std::map<std::uint64_t, std::shared_ptr<merge_point>> merges{}; ///< by the calls' number
+  std::uint32_t ready = 0; ///< lanes that have joined the group
+  int interrupting = 0;    ///< who ends others' calls right now: the next run must not begin
+};
+
+} // namespace detail
+
+using detail::merge_point;
+using detail::replica_run;
+
+namespace {
+
+failure failure_in(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    return e.details();
+  } catch (const std::exception& e) {
+    return make_failure(errc::user_code, e.what());
+  } catch (...) {
+    return make_failure(errc::user_code, "something that is no std::exception");
+  }
+}
+
+/// Whether a replica's exception only says that another one's was first.
+bool is_consequence(const std::exception_ptr& why) {
+  try {
+    std::rethrow_exception(why);
+  } catch (const error& e) {
+    return e.code() == errc::cancelled || e.code() == errc::revoked;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// What calls of the other replicas fail with: what they did wrong together, or that they were
+/// cancelled.
+failure consequence(const std::string& call, const failure& why) {
+  switch (why.code) {
+    case errc::mismatch:
+    case errc::deadline:
+    case errc::peer_lost: return why;
+    default: return make_failure(errc::cancelled, call + ": " + why.text);
+  }
+}
+
+/// Behind the lane's own context, since in a simulation lanes share a thread.
+std::shared_ptr<replica_run>* running_here() {
+  return static_cast<std::shared_ptr<replica_run>*>(current_context().replica);
+}
+
+} // namespace
+
+replica_lanes::replica_lanes(const environment& env, replica_lanes_options options)
+  : env_{env},
+    options_{std::move(options)},
+    changed_{env.waits.make_point()},
+    slots_(options_.replicas) {}
+
+replica_lanes::~replica_lanes() {
+  for (auto& s : slots_)
+    if (s.thread) { // the last lane that was given up may be what ends us
+      if (s.thread->ended())
+        s.thread->join();
+      else
+        s.thread->abandon();
+    }
+}
+
+/// @pre the lock is held
+void replica_lanes::start_lane(std::uint32_t local) {
+  auto& s = slots_[local];
+  s.thread = env_.lanes.start(
+    options_.name + "." + std::to_string(options_.first_id + local),
+    [self = shared_from_this(), local, life = s.life] { self->serve(local, life); });
+}
+
+void replica_lanes::serve(std::uint32_t local, std::uint64_t life) {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    auto& s = slots_[local];
+    while (s.queue.empty() && !closed_ && s.life == life)
+      (void)changed_->wait_until(lock, never);
+    if (s.life != life || s.queue.empty())
+      return;
+    auto run = std::move(s.queue.front());
+    s.queue.pop_front();
+    lock.unlock();
+    execute(local, run);
+    run = nullptr;
+    lock.lock();
+  }
+}
+
+void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_run>& run) {
+  std::shared_ptr<replica_run> before;
+  {
+    std::lock_guard lock{mutex_};
+    before = std::exchange(slots_[local].current, run);
+  }
+  auto own = run;
+  auto* outer = std::exchange(current_context().replica, &own);
+  std::exception_ptr why;
+  if (!run->inside && options_.before)
+    why = detail::guarded_call([&] { options_.before(local); });
+  if (!why && all_ready(local, *run))
+    why = detail::guarded_call([&] { run->body(local); });
+  current_context().replica = outer;
+  note_end(local, *run, std::move(why));
+  std::lock_guard lock{mutex_};
+  if (slots_[local].current == run)
+    slots_[local].current = std::move(before);
+}
+
+/// Waits until all lanes have joined, so that no function fails while others still do. False: the
+/// run failed meanwhile.
+bool replica_lanes::all_ready(std::uint32_t local, replica_run& run) {
+  std::unique_lock lock{mutex_};
+  if (++run.ready == options_.replicas)
+    changed_->notify_all();
+  while (run.ready < options_.replicas && !run.aborted && !run.calls.ended(local))
+    (void)changed_->wait_until(lock, never);
+  return !run.aborted && !run.calls.ended(local);
+}
+
+void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::exception_ptr why) {
+  std::unique_lock lock{mutex_};
+  if (run.calls.ended(local)) // it was given up
+    return;
+  auto differs = run.calls.end(local, !why && !run.aborted);
+  if (why && (!run.aborted || !is_consequence(why)))
+    run.errors[local] = why;
+  changed_->notify_all();
+  if (run.aborted)
+    return;
+  if (why)
+    abort(run, failure_in(why), lock);
+  else if (differs)
+    abort(run, std::move(*differs), lock);
+}
+
+/// The first failure of a run: the others' calls end.
+void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::mutex>& lock) {
+  if (run.aborted)
+    return;
+  const auto text = why.text;
+  run.aborted = std::move(why);
+  run.give_up_at = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
+  changed_->notify_all();
+  ++run.interrupting;
+  lock.unlock();
+  for (std::uint32_t i = 0; options_.interrupt && i < options_.replicas; ++i)
+    options_.interrupt(i, text);
+  lock.lock();
+  --run.interrupting;
+  changed_->notify_all();
+}
+
+void replica_lanes::run(std::function<void(std::uint32_t)> body,
+                        const std::shared_ptr<replica_run>& inside) {
+  auto run = std::make_shared<replica_run>(options_.first_id, options_.replicas);
+  run->body = std::move(body);
+  run->inside = inside;
+  run->errors.resize(options_.replicas);
+  std::unique_lock lock{mutex_};
+  if (!inside) { // one after the other: an epoch that one run breaks is not the next one's
+    const auto ticket = tickets_++;
+    while (serving_ != ticket)
+      (void)changed_->wait_until(lock, never);
+  }
+  auto refused = failed_;
+  if (closed_ && !refused)
+    refused =
+      make_failure(errc::wrong_state, options_.name + ": run after its strategy was closed");
+  if (!refused)
+    drive(run, lock);
+  if (!inside) {
+    ++serving_;
+    changed_->notify_all();
+  }
+  const auto aborted = run->aborted;
+  lock.unlock();
+  run->body = nullptr;
+  if (refused)
+    throw_failure(*refused);
+  if (run->merge_error)
+    std::rethrow_exception(run->merge_error);
+  for (auto& e : run->errors)
+    if (e)
+      std::rethrow_exception(e);
+  if (aborted)
+    throw_failure(*aborted);
+}
+
+/// Puts the run on all lanes and sees it to its end. @pre the lock is held
+void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
+                          std::unique_lock<std::mutex>& lock) {
+  if (!run->inside && options_.prepare)
+    options_.prepare();
+  for (std::uint32_t i = 0; i < options_.replicas; ++i) {
+    slots_[i].queue.push_back(run);
+    if (!slots_[i].thread)
+      start_lane(i);
+  }
+  changed_->notify_all();
+  while (!run->calls.all_ended() || run->interrupting > 0) {
+    if (auto merge = ready_merge(*run))
+      run_merge(run, *merge, lock);
+    else if (env_.clock.now() >= run->give_up_at)
+      give_up(*run);
+    else
+      (void)changed_->wait_until(lock, run->give_up_at);
+  }
+}
+
+// --- merge calls
+
+std::shared_ptr<replica_run> replica_lanes::merging() {
+  auto* run = static_cast<std::shared_ptr<replica_run>*>(current_context().merging);
+  return run ? *run : nullptr;
+}
+
+/// The merge call that all replicas stand in and nobody has run. @pre the lock is held
+std::shared_ptr<merge_point> replica_lanes::ready_merge(replica_run& run) {
+  if (run.aborted || !run.calls.all_in_call())
+    return nullptr;
+  auto at = run.merges.find(run.calls.calls(0));
+  const bool ready =
+    at != run.merges.end() && !at->second->begun && at->second->arrived == options_.replicas;
+  return ready ? at->second : nullptr;
+}
+
+void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_point& at,
+                              std::unique_lock<std::mutex>& lock) {
+  at.begun = true;
+  lock.unlock();
+  merge_values results;
+  auto own = run;
+  auto* before = std::exchange(current_context().merging, &own);
+  auto why = detail::guarded_call([&] { results = at.body(at.arguments); });
+  current_context().merging = before;
+  lock.lock();
+  at.results = std::move(results);
+  at.done = !why;
+  changed_->notify_all();
+  if (!why)
+    return;
+  if (!run->aborted)
+    run->merge_error = why;
+  abort(*run, failure_in(why), lock);
+}
+
+/// @pre the lock is held
+std::shared_ptr<replica_run> replica_lanes::nested(slot& s, const replica_run& outer) {
+  auto at = std::find_if(s.queue.begin(), s.queue.end(),
+                         [&](const auto& r) { return r->inside.get() == &outer; });
+  if (at == s.queue.end())
+    return nullptr;
+  auto out = std::move(*at);
+  s.queue.erase(at);
+  return out;
+}
+
+std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call call,
+                                           std::shared_ptr<void> arguments,
+                                           const merge_body& merge) {
+  begin_call(local, std::move(call));
+  auto run = *running_here();
+  std::unique_lock lock{mutex_};
+  auto& point = run->merges[run->calls.calls(local)];
+  if (!point) { // the first who comes
+    point = std::make_shared<merge_point>();
+    point->arguments.resize(options_.replicas);
+  }
+  auto at = point;
+  at->arguments[local] = std::move(arguments);
+  if (local == 0)
+    at->body = merge;
+  ++at->arrived;
+  changed_->notify_all();
+  while (!at->done && !run->aborted && !run->calls.ended(local)) {
+    if (auto inner = nested(slots_[local], *run)) {
+      lock.unlock();
+      execute(local, inner);
+      inner = nullptr;
+      lock.lock();
+      continue;
+    }
+    (void)changed_->wait_until(lock, never);
+  }
+  if (!at->done)
+    throw_failure(consequence("merge_call", *run->aborted));
+  if (++at->taken == options_.replicas)
+    run->merges.erase(run->calls.calls(local));
+  run->calls.done(local);
+  changed_->notify_all();
+  return at->results.empty() ? nullptr : at->results[local];
+}
+
+// --- collective calls
+
+void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
+  auto run = *running_here();
+  std::unique_lock lock{mutex_};
+  if (run->aborted)
+    throw_failure(consequence(call.kind, *run->aborted));
+  if (auto differs = run->calls.begin(local, std::move(call))) {
+    abort(*run, *differs, lock);
+    throw_failure(std::move(*differs));
+  }
+}
+
+void replica_lanes::end_call(std::uint32_t local) {
+  auto run = *running_here();
+  std::lock_guard lock{mutex_};
+  if (!run->calls.ended(local))
+    run->calls.done(local);
+}
+
+failure replica_lanes::call_failed(failure why) {
+  auto run = *running_here();
+  std::unique_lock lock{mutex_};
+  if (run->aborted)
+    return consequence("call", *run->aborted);
+  abort(*run, why, lock);
+  return why;
+}
+
+// --- when something is wrong
+
+/// A replica's function does not end: its lane is left behind. @pre the lock is held
+void replica_lanes::give_up(replica_run& run) {
+  run.give_up_at = never;
+  for (std::uint32_t i = 0; i < options_.replicas; ++i) {
+    if (run.calls.ended(i))
+      continue;
+    (void)run.calls.end(i, false);
+    auto& s = slots_[i];
+    s.thread->abandon();
+    s.thread = nullptr;
+    s.current = nullptr;
+    ++s.life;
+    ++lost_;
+    trace(env_, "replica.given_up", {{"replica", options_.first_id + i}, {"lost", lost_}});
+    mark(env_, "replica.given_up");
+    if (lost_ > options_.lanes_lost_max)
+      failed_ = make_failure(errc::unavailable, options_.name + ": " + std::to_string(lost_)
+                                                  + " replicas hang in their functions");
+    if (!s.queue.empty() && !failed_)
+      start_lane(i);
+  }
+}
+
+void replica_lanes::fail(std::uint32_t local, failure why) {
+  std::unique_lock lock{mutex_};
+  if (failed_)
+    return;
+  why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
+  failed_ = why;
+  auto run = slots_[local].current;
+  for (; run; run = run->inside)
+    abort(*run, why, lock);
+}
+
+std::string replica_lanes::status() const {
+  std::lock_guard lock{mutex_};
+  for (const auto& s : slots_)
+    if (s.current)
+      if (auto text = s.current->calls.waiting(); !text.empty())
+        return text;
+  return {};
+}
+
+std::uint32_t replica_lanes::lanes_lost() const {
+  std::lock_guard lock{mutex_};
+  return lost_;
+}
+
+bool replica_lanes::close(time_point deadline) {
+  std::unique_lock lock{mutex_};
+  closed_ = true;
+  changed_->notify_all();
+  bool all = true;
+  for (auto& s : slots_) {
+    if (!s.thread)
+      continue;
+    while (!s.thread->ended() && env_.clock.now() < deadline)
+      (void)changed_->wait_until(
+        lock, std::min(deadline, after(env_.clock.now(), std::chrono::milliseconds{1})));
+    auto thread = std::exchange(s.thread, nullptr);
+    if (thread->ended()) {
+      lock.unlock();
+      thread->join();
+      lock.lock();
+    } else {
+      thread->abandon();
+      all = false;
+    }
+  }
+  return all;
+}
+
+} // namespace troupe

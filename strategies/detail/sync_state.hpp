@@ -1,0 +1,114 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/actors/replica.hpp>
+#include <troupe/actors/replica_group.hpp>
+#include <troupe/actors/replica_lanes.hpp>
+#include <troupe/strategies/detail/mode_stack.hpp>
+#include <troupe/strategies/detail/runtime_services.hpp>
+#include <troupe/strategies/strategy.hpp>
+
+namespace troupe::detail {
+
+enum class strategy_kind : std::uint8_t {
+  standard = 0,
+  one_device = 1,
+  mirrored = 2,
+  central_storage = 3,
+  multi_worker_mirrored = 4,
+  tpu = 5
+};
+
+struct sync_options {
+  strategy_kind kind = strategy_kind::standard;
+  std::string name{};                 ///< "mirrored_strategy"
+  std::vector<std::string> devices{}; ///< of the local replicas, in order
+  std::string
+    parameter_device{}; ///< where the one copy of a variable lives; empty: with each replica
+  std::uint32_t workers = 1;
+  std::uint32_t worker = 0;
+  duration collective_timeout = std::chrono::seconds{60};
+  std::uint64_t grace_ms = 10'000;
+  /// Other workers' members, for groups over processes; null within one.
+  std::shared_ptr<worker_links> links{};
+};
+
+/// A strategy behind its handles: replicas, their lanes and their group. Any thread.
+class sync_state : public std::enable_shared_from_this<sync_state> {
+public:
+  /// The default strategy's: no runtime, no lanes.
+  explicit sync_state(sync_options options);
+  sync_state(std::shared_ptr<runtime_services> services, sync_options options);
+  ~sync_state();
+  /// Ends with the runtime. @pre owned by a shared_ptr.
+  void follow_runtime();
+
+  const sync_options& options() const { return options_; }
+  std::string text() const;
+  std::uint32_t local_count() const { return static_cast<std::uint32_t>(options_.devices.size()); }
+  std::uint32_t first_id() const { return options_.worker * local_count(); }
+  std::uint32_t count() const { return options_.workers * local_count(); }
+  bool is_standard() const { return options_.kind == strategy_kind::standard; }
+  /// One replica in all, which runs on the caller's own lane.
+  bool is_inline() const { return count() == 1; }
+  const std::shared_ptr<runtime_services>& services() const { return services_; }
+  const environment& env() const;
+
+  void run(const std::function<void(replica_context&, std::uint32_t local)>& body);
+  std::shared_ptr<void> merge(replica_context& ctx, std::uint32_t local, std::string what,
+                              std::shared_ptr<void> arguments, merge_body body);
+  /// A collective operation of replica `local`, described and driven; throws what it ends with.
+  void collective(std::uint32_t local, replica_call call,
+                  const std::function<result<void>(collective_group&)>& drive);
+  std::shared_ptr<device_context> device_of(std::uint32_t local);
+  std::string status() const;
+  /// Numbers for names.
+  std::uint64_t next_variable() { return variables_++; }
+  bool close(time_point deadline);
+
+  /// Throws unless this lane may call `what`: rows SYNC-CTX-21 to CTX-23.
+  void require_cross_replica(const char* what) const;
+  /// Throws unless the lane is in a scope of this strategy: row SYNC-CTX-24.
+  void require_scope(const char* what) const;
+
+private:
+  void start();
+  void run_inline(const std::function<void(replica_context&, std::uint32_t local)>& body);
+
+  const sync_options options_;
+  const std::shared_ptr<runtime_services> services_;
+  std::shared_ptr<replica_group> group_{};
+  std::shared_ptr<replica_lanes> lanes_{};
+  std::vector<replica_actor> actors_{};
+  std::atomic<std::uint64_t> variables_{0};
+  std::mutex device_mutex_{};
+  std::vector<std::shared_ptr<device_context>> devices_{};
+};
+
+/// The one default strategy (row SYNC-DEF-1).
+const std::shared_ptr<sync_state>& standard_state();
+
+/// Element-wise reduction in the order given. A mean of integers is f64. Throws `shape_mismatch`,
+/// `dtype_mismatch` naming `what` and the component.
+tensor reduce_tensors(const char* what, const reduction& op, std::span<const tensor> parts);
+/// `x` reduced along `axes`; negative ones count from the end. Throws `out_of_range`. For a mean:
+/// the sum, and `elements` is the number that went into each element.
+tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
+                   std::vector<std::int64_t> axes, std::int64_t& elements);
+/// The numerator over the denominator, true division: f64 for integers.
+tensor divide(const tensor& x, std::int64_t by);
+/// One after the other along `axis`; throws `shape_mismatch` naming the dimension or rank that
+/// differs, `out_of_range` for the axis, `invalid_argument` for scalars (rows SYNC-GAT-3 to GAT-7).
+tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
+/// "sum" in any letter case; `invalid_argument` (row SYNC-RED-2).
+reduce_op parse_reduce_op(std::string_view text);
+
+} // namespace troupe::detail

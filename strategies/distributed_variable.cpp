@@ -1,0 +1,262 @@
+#include <troupe/strategies/distributed_variable.hpp>
+
+#include <utility>
+
+#include <troupe/strategies/detail/variable_core.hpp>
+
+namespace troupe {
+
+using detail::innermost_mode;
+using detail::mode_kind;
+using detail::sync_state;
+using detail::variable_core;
+
+// --- the handle
+
+const std::string& distributed_variable::name() const { return core_->spec().name; }
+const shape_t& distributed_variable::shape() const { return core_->spec().shape; }
+troupe::dtype distributed_variable::type() const { return core_->spec().type; }
+variable_synchronization distributed_variable::synchronization() const {
+  return core_->synchronization();
+}
+variable_aggregation distributed_variable::aggregation() const { return core_->aggregation(); }
+bool distributed_variable::trainable() const { return core_->trainable(); }
+troupe::strategy distributed_variable::distribute_strategy() const {
+  return troupe::strategy{core_->of()};
+}
+std::size_t distributed_variable::components() const { return core_->components(); }
+std::string distributed_variable::component_name(std::size_t i) const {
+  (void)core_->component(i);
+  return i == 0 ? name() : name() + "/replica_" + std::to_string(i);
+}
+tensor distributed_variable::component(std::size_t i) const {
+  return core_->component(i).read().values;
+}
+tensor distributed_variable::read() const { return core_->read(); }
+tensor distributed_variable::saved_value() const { return core_->saved_value(); }
+void distributed_variable::restore_value(const tensor& value) const { core_->restore_value(value); }
+
+const distributed_variable& distributed_variable::change(write how, const tensor& value,
+                                                         bool is_literal) const {
+  constexpr mutation_kind kinds[] = {mutation_kind::assign, mutation_kind::assign_add,
+                                     mutation_kind::assign_sub};
+  core_->write(kinds[static_cast<std::size_t>(how)], value, is_literal);
+  return *this;
+}
+
+const distributed_variable& distributed_variable::assign(const tensor& value) const {
+  return change(write::assign, value, false);
+}
+const distributed_variable& distributed_variable::assign_add(const tensor& value) const {
+  return change(write::add, value, false);
+}
+const distributed_variable& distributed_variable::assign_sub(const tensor& value) const {
+  return change(write::sub, value, false);
+}
+const distributed_variable& distributed_variable::assign(const per_replica<tensor>& value) const {
+  core_->assign_each(value);
+  return *this;
+}
+const distributed_variable& distributed_variable::assign(const distributed_variable& value) const {
+  return change(write::assign, value.read(), false);
+}
+
+namespace {
+
+template <class T>
+tensor filled(const shape_t& shape, T value) {
+  tensor out{dtype_of<T>::value, shape};
+  for (auto& each : out.mutable_as<T>())
+    each = value;
+  return out;
+}
+
+} // namespace
+
+const distributed_variable& distributed_variable::literal(write how, any_number value) const {
+  auto as = [&](auto zero) {
+    using T = decltype(zero);
+    return std::visit([&](auto x) { return filled(shape(), static_cast<T>(x)); }, value);
+  };
+  const bool whole =
+    std::holds_alternative<std::int64_t>(value)
+    || std::get<double>(value)
+         == static_cast<double>(static_cast<std::int64_t>(std::get<double>(value)));
+  switch (type()) {
+    case dtype::f32: return change(how, as(float{}), true);
+    case dtype::f64: return change(how, as(double{}), true);
+    case dtype::i32:
+      if (whole)
+        return change(how, as(std::int32_t{}), true);
+      break;
+    case dtype::i64:
+      if (whole)
+        return change(how, as(std::int64_t{}), true);
+      break;
+    default: break;
+  }
+  throw_failure(core_->complaint(errc::dtype_mismatch, "assign",
+                                 "a number that does not fit its type, " + to_string(type())));
+}
+
+const distributed_variable& distributed_variable::scatter_add(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_add, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_sub(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_sub, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_mul(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_mul, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_div(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_div, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_min(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_min, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_max(const tensor& indices,
+                                                              const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_max, indices, values);
+  return *this;
+}
+const distributed_variable& distributed_variable::scatter_update(const tensor& indices,
+                                                                 const tensor& values) const {
+  core_->scatter(mutation_kind::scatter_update, indices, values);
+  return *this;
+}
+
+// --- creation
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& name, errc code, const std::string& text) {
+  throw_failure(code, "variable '" + name + "': " + text);
+}
+
+void check(const distributed_variable_options& o) {
+  if (o.synchronization == variable_synchronization::none)
+    refuse(o.name, errc::invalid_argument, "synchronization none is not supported");
+  if (o.synchronization > variable_synchronization::on_read)
+    refuse(o.name, errc::invalid_argument,
+           "synchronization is " + std::to_string(static_cast<int>(o.synchronization))
+             + ", which is unknown");
+  if (o.aggregation > variable_aggregation::only_first_replica)
+    refuse(
+      o.name, errc::invalid_argument,
+      "aggregation is " + std::to_string(static_cast<int>(o.aggregation)) + ", which is unknown");
+}
+
+/// In cross-replica context of `of`.
+distributed_variable make_for(const std::shared_ptr<sync_state>& of,
+                              distributed_variable_options options) {
+  if (options.name.empty())
+    options.name = "variable_" + std::to_string(of->next_variable());
+  else
+    (void)of->next_variable();
+  if (auto* names = detail::innermost_frame()) {
+    std::string prefix;
+    for (auto* at = names; at; at = at->outer)
+      if (at->kind == mode_kind::names)
+        prefix = at->text + "/" + prefix;
+    options.name = prefix + options.name;
+  }
+  check(options);
+  tensor whole;
+  if (auto* value = std::get_if<tensor>(&options.initial)) {
+    whole = *value;
+    if (!whole.defined())
+      refuse(options.name, errc::invalid_argument, "initial is a tensor without a value");
+  } else if (auto* make = std::get_if<std::function<tensor()>>(&options.initial)) {
+    whole = (*make)();
+    if (!whole.defined())
+      refuse(options.name, errc::invalid_argument, "initial gave a tensor without a value");
+  }
+  variable_spec spec{.name = options.name,
+                     .type = options.type,
+                     .shape = options.shape,
+                     .optimizer = options.optimizer.spec()};
+  if (whole.defined()) {
+    if (!options.shape.empty() && options.shape != whole.shape())
+      refuse(
+        options.name, errc::shape_mismatch,
+        "initial has shape " + to_string(whole.shape()) + ", shape is " + to_string(options.shape));
+    spec.shape = whole.shape();
+    spec.type = whole.type();
+  } else {
+    spec.initializer = std::get<initializer_spec>(options.initial);
+  }
+  if (options.aggregation == variable_aggregation::mean && spec.type <= dtype::i64)
+    refuse(options.name, errc::invalid_argument,
+           "aggregation mean takes a floating-point type, not " + to_string(spec.type));
+  spec.shards = {{.row_begin = 0, .row_end = spec.rows()}};
+  auto core = std::make_shared<variable_core>(
+    of, std::make_shared<const variable_spec>(std::move(spec)), options);
+  if (whole.defined())
+    for (std::size_t i = 0; i < core->components(); ++i) {
+      auto done = core->component(i).restore(whole, {}, 0);
+      if (!done)
+        throw_failure(std::move(done.error()));
+    }
+  if (of->options().workers > 1) // the first worker's values are everybody's
+    strategy{of}.run([core](replica_context& ctx) {
+      const auto local = ctx.replica_id_in_sync_group() - core->of()->first_id();
+      auto& own = core->component(local);
+      own.restore(ctx.broadcast(own.read().values, 0), {}, 0).value_or_throw();
+    });
+  return distributed_variable{std::move(core)};
+}
+
+} // namespace
+
+distributed_variable make_variable(distributed_variable_options options) {
+  if (current_context().step)
+    throw_failure(errc::wrong_state, "make_variable: not inside a dataset function or step");
+  auto of = get_strategy().state();
+  auto* mode = innermost_mode();
+  if (!mode || mode->kind != mode_kind::replica || of->is_inline())
+    return make_for(of, std::move(options));
+  struct wanted {
+    distributed_variable_options options{};
+  };
+  return mode->replica->merge_call(
+    [](strategy& in, const per_replica<std::shared_ptr<wanted>>& all) {
+      for (std::size_t i = 1; i < all.size(); ++i)
+        if (all[i]->options.name != all[0]->options.name)
+          throw_failure(errc::mismatch, "make_variable: name is '" + all[i]->options.name
+                                          + "' on device " + in.state()->options().devices[i]
+                                          + ", '" + all[0]->options.name + "' on "
+                                          + in.state()->options().devices[0]);
+      return make_for(in.state(), all[0]->options);
+    },
+    std::make_shared<wanted>(wanted{std::move(options)}));
+}
+
+// --- training
+
+void replica_context::apply(const distributed_variables& variables,
+                            const std::vector<tensor>& gradients, reduce_op op) {
+  if (variables.size() != gradients.size())
+    throw_failure(errc::invalid_argument, "apply: " + std::to_string(gradients.size())
+                                            + " gradients for " + std::to_string(variables.size())
+                                            + " variables");
+  const auto sums = all_reduce(op, gradients);
+  bool shared = false;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    variables[i].core()->apply(sums[i]);
+    shared = shared || variables[i].core()->is_shared();
+  }
+  if (shared) // whoever reads next sees it
+    barrier();
+}
+
+} // namespace troupe

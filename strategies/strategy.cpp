@@ -1,0 +1,439 @@
+#include <troupe/strategies/strategy.hpp>
+
+#include <utility>
+
+#include <troupe/device/context.hpp>
+#include <troupe/strategies/detail/mode_stack.hpp>
+#include <troupe/strategies/detail/sync_state.hpp>
+
+namespace troupe {
+
+using detail::innermost_frame;
+using detail::innermost_mode;
+using detail::mode_frame;
+using detail::mode_kind;
+using detail::sync_state;
+
+// --- scopes
+
+strategy_scope::strategy_scope(const strategy& of)
+  : frame_{
+    std::make_unique<mode_frame>(mode_frame{.kind = mode_kind::scope, .strategy = of.state()})} {
+  auto* mode = innermost_mode();
+  if (mode && mode->strategy != of.state()) {
+    if (of.state()->is_standard())
+      throw_failure(errc::wrong_state,
+                    "scope: the default strategy's scope cannot be nested in that of "
+                      + mode->strategy->text());
+    throw_failure(errc::wrong_state, "scope: two strategies are mixed: " + mode->strategy->text()
+                                       + " is active, the scope is of " + of.to_string());
+  }
+  if (mode && mode->kind == mode_kind::replica && !of.state()->is_standard())
+    throw_failure(errc::wrong_state, "scope: called inside a replica of " + of.to_string());
+  push_frame(*frame_);
+}
+
+strategy_scope::~strategy_scope() {
+  if (!frame_)
+    return;
+  auto** at = reinterpret_cast<mode_frame**>(&current_context().modes);
+  while (*at && *at != frame_.get())
+    at = &(*at)->outer;
+  if (*at)
+    *at = frame_->outer;
+}
+
+void strategy_scope::exit() {
+  if (!frame_)
+    return;
+  auto* inner = innermost_frame();
+  if (inner != frame_.get()) {
+    const char* what = "another scope";
+    switch (inner ? inner->kind : mode_kind::scope) {
+      case mode_kind::device: what = "a device scope"; break;
+      case mode_kind::creator: what = "a variable creator's scope"; break;
+      case mode_kind::names: what = "a variable name scope"; break;
+      default: break;
+    }
+    throw_failure(errc::wrong_state, "scope of " + frame_->strategy->text() + " is left while "
+                                       + what + " inside it is still open");
+  }
+  pop_frame(*frame_);
+  frame_ = nullptr;
+}
+
+namespace detail {
+
+cross_replica_here::cross_replica_here(const std::shared_ptr<sync_state>& of)
+  : frame_{
+    std::make_unique<mode_frame>(mode_frame{.kind = mode_kind::cross_replica, .strategy = of})} {
+  push_frame(*frame_);
+}
+
+cross_replica_here::~cross_replica_here() { current_context().modes = frame_->outer; }
+
+void run_replicas(const std::shared_ptr<sync_state>& state,
+                  std::function<void(replica_context&, std::uint32_t)> body) {
+  state->run(body);
+}
+
+bool is_standard(const sync_state& state) { return state.is_standard(); }
+
+value_context value_context_of(const sync_state& state, std::uint32_t local) {
+  return {.replica_id_in_sync_group = state.first_id() + local,
+          .num_replicas_in_sync = state.count()};
+}
+
+void require_cross_replica(const sync_state& state, const char* what) {
+  state.require_cross_replica(what);
+}
+
+} // namespace detail
+
+// --- strategy
+
+strategy::strategy() : state_{detail::standard_state()} {}
+
+std::uint32_t strategy::num_replicas_in_sync() const { return state_->count(); }
+std::uint32_t strategy::num_local_replicas() const { return state_->local_count(); }
+std::string strategy::to_string() const { return state_->text(); }
+std::string strategy::status() const { return state_->status(); }
+
+namespace {
+
+void check_count(const sync_state& state, const char* what, std::size_t components) {
+  if (components != state.local_count())
+    throw_failure(errc::invalid_argument,
+                  std::string{what} + ": the value has " + std::to_string(components)
+                    + " components, " + state.text() + " has " + std::to_string(state.local_count())
+                    + " replicas here");
+}
+
+} // namespace
+
+tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
+                        std::optional<std::vector<std::int64_t>> axis) const {
+  state_->require_cross_replica("reduce");
+  check_count(*state_, "reduce", value.size());
+  const bool one = state_->count() == 1;
+  if (value.is_mirrored() && !axis && !one) {
+    if (op.op == reduce_op::mean)
+      return value[0];
+    if (op.op == reduce_op::sum)
+      throw_failure(errc::invalid_argument,
+                    "reduce: a mirrored value cannot be reduced with sum: its components are equal "
+                    "already");
+  }
+  const bool mean = op.op == reduce_op::mean;
+  if (state_->options().workers > 1) {
+    auto all = run(
+      [&op, &axis, mean](replica_context& ctx, const tensor& mine) {
+        if (!axis)
+          return ctx.all_reduce(op, mine);
+        std::int64_t elements = 0;
+        auto part = detail::reduce_axes("reduce", op, mine, *axis, elements);
+        if (!mean)
+          return ctx.all_reduce(op, part);
+        const auto total = ctx.all_reduce(reduce_op::sum, elements);
+        return detail::divide(ctx.all_reduce(reduce_op::sum, part), total);
+      },
+      value);
+    return all[0];
+  }
+  if (!axis)
+    return detail::reduce_tensors("reduce", op, value.local_results());
+  std::vector<tensor> parts;
+  std::int64_t total = 0;
+  for (const auto& each : value) {
+    std::int64_t elements = 0;
+    parts.push_back(detail::reduce_axes("reduce", op, each, *axis, elements));
+    total += elements;
+  }
+  if (!mean)
+    return detail::reduce_tensors("reduce", op, parts);
+  return detail::divide(detail::reduce_tensors("reduce", reduce_op::sum, parts), total);
+}
+
+tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
+                        std::int64_t axis) const {
+  return reduce(op, value, std::vector<std::int64_t>{axis});
+}
+
+tensor strategy::reduce(std::string_view op, const per_replica<tensor>& value,
+                        std::optional<std::vector<std::int64_t>> axis) const {
+  return reduce(detail::parse_reduce_op(op), value, std::move(axis));
+}
+
+tensor strategy::reduce(const reduction& op, const tensor& value,
+                        std::optional<std::vector<std::int64_t>> axis) const {
+  state_->require_cross_replica("reduce");
+  auto own = value;
+  if (axis) {
+    std::int64_t elements = 0;
+    own = detail::reduce_axes("reduce", op, value, *axis, elements);
+    if (op.op == reduce_op::mean)
+      own = detail::divide(own, elements);
+  }
+  if (state_->count() == 1 || op.op == reduce_op::mean)
+    return own;
+  if (op.op != reduce_op::sum)
+    return own; // the extreme of equal values, and so on
+  throw_failure(errc::invalid_argument,
+                "reduce: a non-distributed value cannot be reduced with sum over "
+                  + std::to_string(state_->count()) + " replicas");
+}
+
+tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) const {
+  state_->require_cross_replica("gather");
+  check_count(*state_, "gather", value.size());
+  if (state_->options().workers > 1)
+    return run([axis](replica_context& ctx, const tensor& x) { return ctx.all_gather(x, axis); },
+               value)[0];
+  return detail::concatenate_along("gather", value.local_results(), axis);
+}
+
+tensor strategy::gather(const tensor& value, std::int64_t) const {
+  state_->require_cross_replica("gather");
+  return value;
+}
+
+// --- what is ambient
+
+namespace {
+
+std::shared_ptr<sync_state> chosen() {
+  return std::static_pointer_cast<sync_state>(current_context().chosen);
+}
+
+/// Of the default strategy, for who asks outside any run.
+replica_context& standard_replica() {
+  static auto& one = *new replica_context{detail::standard_state(), 0};
+  return one;
+}
+
+} // namespace
+
+strategy get_strategy() {
+  if (auto* mode = innermost_mode())
+    return strategy{mode->strategy};
+  auto own = chosen();
+  return own ? strategy{own} : strategy{};
+}
+
+bool has_strategy() { return !get_strategy().state()->is_standard(); }
+
+bool in_cross_replica_context() {
+  auto* mode = innermost_mode();
+  if (!mode)
+    return chosen() != nullptr;
+  // The default strategy's scope changes nothing.
+  return mode->kind != mode_kind::replica
+         && !(mode->kind == mode_kind::scope && mode->strategy->is_standard());
+}
+
+replica_context* get_replica_context() {
+  if (in_cross_replica_context())
+    return nullptr;
+  auto* mode = innermost_mode();
+  return mode && mode->replica ? mode->replica : &standard_replica();
+}
+
+std::optional<strategy> get_cross_replica_context() {
+  if (!in_cross_replica_context())
+    return std::nullopt;
+  return get_strategy();
+}
+
+void experimental_set_strategy(std::optional<strategy> to) {
+  if (innermost_mode())
+    throw_failure(errc::wrong_state,
+                  "experimental_set_strategy: must not be called inside a strategy's scope");
+  current_context().chosen = to && !to->state()->is_standard() ? to->state() : nullptr;
+}
+
+// --- replica_context
+
+replica_context::replica_context(std::shared_ptr<sync_state> state, std::uint32_t local)
+  : state_{std::move(state)}, local_{local} {}
+
+std::uint32_t replica_context::replica_id_in_sync_group() const {
+  return state_->first_id() + local_;
+}
+std::uint32_t replica_context::num_replicas_in_sync() const { return state_->count(); }
+troupe::strategy replica_context::strategy() const { return troupe::strategy{state_}; }
+std::vector<std::string> replica_context::devices() const {
+  return {state_->options().devices[local_]};
+}
+
+device_context& replica_context::device() {
+  if (!device_)
+    device_ = state_->device_of(local_);
+  return *device_;
+}
+
+/// Row SYNC-CTX-25.
+void replica_context::check_current(const char* what) const {
+  auto* mode = innermost_mode();
+  if (mode ? mode->kind == mode_kind::replica && mode->replica == this
+           : this == &standard_replica() || state_->is_standard())
+    return;
+  std::string text = std::string{what} + ": ";
+  if (!mode || mode->kind != mode_kind::replica)
+    text += "must be called inside a function that a strategy runs on its replicas";
+  else if (mode->strategy != state_)
+    text += "the replica context is of another strategy, " + state_->text() + ", "
+            + mode->strategy->text() + " is active";
+  else
+    text += "the replica context is that of another replica";
+  throw_failure(errc::wrong_state, text);
+}
+
+namespace {
+
+replica_call described(const char* kind, const reduction& op, const tensor& x) {
+  auto how = std::string{to_string(op.op)};
+  if (op.op == reduce_op::user)
+    how = op.user.name;
+  return {.kind = kind, .how = std::move(how), .type = x.type(), .shapes = {x.shape()}};
+}
+
+bool is_integer(dtype type) { return type <= dtype::i64; }
+
+} // namespace
+
+tensor replica_context::all_reduce(const reduction& op, const tensor& x,
+                                   const collective_options& options) {
+  return all_reduce(op, std::vector<tensor>{x}, options)[0];
+}
+
+std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::vector<tensor>& xs,
+                                                const collective_options& options) {
+  check_current("all_reduce");
+  if (xs.empty())
+    return {};
+  std::vector<tensor> out;
+  const bool mean = op.op == reduce_op::mean;
+  if (state_->count() == 1) {
+    for (const auto& x : xs)
+      out.push_back(detail::reduce_tensors("all_reduce", op, {&x, 1}));
+    return out;
+  }
+  for (const auto& x : xs)
+    out.push_back(x.clone());
+  auto with = options;
+  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+  // One call for each run of tensors of a type: a mean of integers is another operation.
+  for (std::size_t at = 0; at < out.size();) {
+    std::size_t end = at + 1;
+    while (end < out.size() && out[end].type() == out[at].type())
+      ++end;
+    const bool ints = mean && is_integer(out[at].type());
+    const auto how = ints ? reduction{reduce_op::sum} : op;
+    auto call = described("all_reduce", op, out[at]);
+    for (std::size_t i = at + 1; i < end; ++i)
+      call.shapes.push_back(out[i].shape());
+    state_->collective(local_, std::move(call), [&](collective_group& group) {
+      return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
+    });
+    for (std::size_t i = at; ints && i < end; ++i)
+      out[i] = detail::divide(out[i], state_->count());
+    at = end;
+  }
+  return out;
+}
+
+tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
+                                   const collective_options& options) {
+  check_current("all_gather");
+  if (state_->count() == 1)
+    return detail::concatenate_along("all_gather", {&x, 1}, axis);
+  const auto rank = static_cast<std::int64_t>(x.rank());
+  if (rank == 0)
+    throw_failure(errc::invalid_argument,
+                  "all_gather: a scalar has no axis to gather along; add a dimension first");
+  if (axis < 0 || axis >= rank)
+    throw_failure(errc::out_of_range, "all_gather: axis is " + std::to_string(axis)
+                                        + ", expected 0 to " + std::to_string(rank - 1));
+  auto with = options;
+  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+  replica_call call{.kind = "all_gather",
+                    .how = "axis " + std::to_string(axis),
+                    .type = x.type(),
+                    .shapes = {x.shape()}};
+  call.shapes[0][static_cast<std::size_t>(axis)] = -1;
+  std::vector<tensor> parts;
+  state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
+    const auto own = tensor::scalar<std::int64_t>(x.shape()[static_cast<std::size_t>(axis)]);
+    tensor extents{dtype::i64, {group.size()}};
+    if (auto told = group.all_gather(own, extents, {}, with); !told)
+      return told;
+    std::vector<std::size_t> counts;
+    std::int64_t all = 0;
+    for (auto each : extents.as<std::int64_t>()) {
+      auto shape = x.shape();
+      shape[static_cast<std::size_t>(axis)] = each;
+      counts.push_back(static_cast<std::size_t>(count_of(shape)));
+      all += count_of(shape);
+    }
+    tensor whole{x.type(), {all}};
+    if (auto got = group.all_gather(x, whole, counts, with); !got)
+      return got;
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      auto shape = x.shape();
+      shape[static_cast<std::size_t>(axis)] = extents.as<std::int64_t>()[i];
+      const auto n = static_cast<std::int64_t>(counts[i]);
+      parts.push_back(whole.rows(begin, begin + n).reshaped(shape));
+      begin += n;
+    }
+    return {};
+  });
+  return detail::concatenate_along("all_gather", parts, axis);
+}
+
+sparse_gradient replica_context::all_reduce(const reduction& op, const sparse_gradient& x) {
+  if (op.op != reduce_op::sum && op.op != reduce_op::mean)
+    throw_failure(errc::invalid_argument, "all_reduce: sparse values take sum and mean, not "
+                                            + std::string{to_string(op.op)});
+  sparse_gradient out{.indices = all_gather(x.indices, 0), .values = all_gather(x.values, 0)};
+  if (op.op == reduce_op::mean)
+    out.values = detail::divide(out.values, state_->count());
+  return out;
+}
+
+tensor replica_context::broadcast(const tensor& x, std::uint32_t root,
+                                  const collective_options& options) {
+  check_current("broadcast");
+  if (root >= state_->count())
+    throw_failure(errc::out_of_range, "broadcast: root is " + std::to_string(root) + " of "
+                                        + std::to_string(state_->count()) + " replicas");
+  auto out = x.clone();
+  if (state_->count() == 1)
+    return out;
+  auto with = options;
+  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+  state_->collective(local_,
+                     {.kind = "broadcast",
+                      .how = "from " + std::to_string(root),
+                      .type = x.type(),
+                      .shapes = {x.shape()}},
+                     [&](collective_group& group) { return group.broadcast(out, root, with); });
+  return out;
+}
+
+void replica_context::barrier() {
+  check_current("barrier");
+  if (state_->count() == 1)
+    return;
+  state_->collective(local_, {.kind = "barrier"}, [&](collective_group& group) {
+    return group.barrier({.deadline = state_->options().collective_timeout});
+  });
+}
+
+std::shared_ptr<void> replica_context::merge(std::string what, std::shared_ptr<void> arguments,
+                                             detail::merge_body body) {
+  check_current("merge_call");
+  return state_->merge(*this, local_, std::move(what), std::move(arguments), std::move(body));
+}
+
+} // namespace troupe

@@ -1,0 +1,200 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <troupe/core/tensor.hpp>
+#include <troupe/strategies/distributed_values.hpp>
+#include <troupe/strategies/fwd.hpp>
+#include <troupe/strategies/input_context.hpp>
+#include <troupe/transport/collective_types.hpp>
+
+namespace troupe {
+
+class device_context;
+class distributed_variable;
+class replica_context;
+class strategy;
+struct reduction;
+
+namespace detail {
+class sync_state;
+struct mode_frame;
+using merge_values = std::vector<std::shared_ptr<void>>;
+using merge_body = std::function<merge_values(const merge_values&)>;
+} // namespace detail
+
+/// A scope of a strategy that is open: variables are made with it. Ends with the object or by
+/// `exit`. On the lane that opened it.
+class strategy_scope {
+public:
+  explicit strategy_scope(const strategy& of);
+  /// A scope that is not the innermost one is left all the same: `exit` tells.
+  ~strategy_scope();
+  strategy_scope(const strategy_scope&) = delete;
+  strategy_scope& operator=(const strategy_scope&) = delete;
+  /// Throws `wrong_state` naming what is still open inside; the scope then stays open (rows
+  /// SYNC-CTX-10 to CTX-12).
+  void exit();
+
+private:
+  std::unique_ptr<detail::mode_frame> frame_;
+};
+
+/// How a computation is spread over replicas: the base of all synchronous strategies, and by itself
+/// the default one, which spreads nothing (rows SYNC-DEF). A handle; copies are the same strategy.
+/// Called on threads of the program, in cross-replica context or outside any; what has no place
+/// inside a replica says so with `wrong_state` (rows SYNC-CTX-21 to CTX-24).
+class strategy {
+public:
+  /// The default strategy.
+  strategy();
+  explicit strategy(std::shared_ptr<detail::sync_state> state) : state_{std::move(state)} {}
+
+  std::uint32_t num_replicas_in_sync() const;
+  /// Replicas of this process.
+  std::uint32_t num_local_replicas() const;
+  /// "mirrored_strategy(cpu:0, cpu:1)".
+  std::string to_string() const;
+  friend bool operator==(const strategy& a, const strategy& b) { return a.state_ == b.state_; }
+
+  /// Runs `f` in cross-replica context with this as the ambient strategy.
+  template <class F>
+  std::invoke_result_t<F> scope(F&& f) const {
+    strategy_scope open{*this};
+    return std::forward<F>(f)();
+  }
+
+  /// Calls `f` once for each local replica, concurrently, on the replica's device (rows SYNC-RUN).
+  /// `f` takes a `replica_context&` first, or none. Of distributed values anywhere in `args` (nests
+  /// of tuples, vectors, maps, ...) each replica gets its own component; all else is copied to all.
+  /// The result is a `per_replica` of what the replicas returned: `regroup` turns a distributed
+  /// nest into a nest of distributed values. What a replica throws comes through with its type,
+  /// once the others have ended too.
+  template <class F, class... Args>
+  auto run(F f, Args... args) const;
+
+  /// Element-wise over replicas; with `axis` each component is reduced along it first, and a mean
+  /// divides by the number of elements over all replicas (rows SYNC-RED). A mean of integers is
+  /// f64.
+  tensor reduce(const reduction& op, const per_replica<tensor>& value,
+                std::optional<std::vector<std::int64_t>> axis = {}) const;
+  tensor reduce(const reduction& op, const per_replica<tensor>& value, std::int64_t axis) const;
+  /// A value that is not distributed: a mean is itself, a sum over several replicas is refused;
+  /// over several workers it is that of the workers' values (rows SYNC-RTO-6 to RTO-9).
+  tensor reduce(const reduction& op, const tensor& value,
+                std::optional<std::vector<std::int64_t>> axis = {}) const;
+  template <class T>
+  requires std::is_arithmetic_v<T> tensor reduce(const reduction& op, const per_replica<T>& value)
+  const;
+  /// "sum", "MEAN": row SYNC-RED-2; `invalid_argument` for other texts.
+  tensor reduce(std::string_view op, const per_replica<tensor>& value,
+                std::optional<std::vector<std::int64_t>> axis = {}) const;
+
+  /// The components one after the other along `axis`, in replica order (rows SYNC-GAT).
+  tensor gather(const per_replica<tensor>& value, std::int64_t axis) const;
+  tensor gather(const tensor& value, std::int64_t axis) const;
+
+  /// Of this process, in replica order (rows SYNC-LOC).
+  template <class X>
+  auto local_results(const X& x) const;
+
+  /// `f(value_context)` once for each local replica, in order (rows SYNC-VFF).
+  template <class F>
+  auto distribute_values_from_function(F f) const;
+
+  /// What the replicas wait for: "op 12 all_reduce sum f32[2] waits for {1}". Any thread, at once.
+  std::string status() const;
+
+  const std::shared_ptr<detail::sync_state>& state() const { return state_; }
+
+protected:
+  std::shared_ptr<detail::sync_state> state_;
+};
+
+// --- what is ambient on this lane (rows SYNC-CTX)
+
+/// The innermost scope's strategy, that of the running replica, the chosen one, or the default.
+strategy get_strategy();
+/// False where `get_strategy` is the default one.
+bool has_strategy();
+bool in_cross_replica_context();
+/// Null in cross-replica context. With nothing active: that of the default strategy, id 0.
+replica_context* get_replica_context();
+/// None in replica context.
+std::optional<strategy> get_cross_replica_context();
+/// For the rest of the lane; without an argument the default one again. `wrong_state` inside a
+/// scope.
+void experimental_set_strategy(std::optional<strategy> to);
+
+/// A replica's view while its function runs (rows SYNC-RCX). The function's lane only. All replicas
+/// make the same calls in the same order; whoever makes another is told `mismatch`, and so are the
+/// others, with both calls quoted. A call that waits in vain ends with `deadline` or `peer_lost`,
+/// naming who is missing; the strategy is good for the next run.
+class replica_context {
+public:
+  /// For the strategy.
+  replica_context(std::shared_ptr<detail::sync_state> state, std::uint32_t local);
+  replica_context(const replica_context&) = delete;
+  replica_context& operator=(const replica_context&) = delete;
+
+  /// Below `num_replicas_in_sync`, in order of workers and then of their devices.
+  std::uint32_t replica_id_in_sync_group() const;
+  std::uint32_t num_replicas_in_sync() const;
+  troupe::strategy strategy() const;
+  /// This replica's device: one name.
+  std::vector<std::string> devices() const;
+  /// Streams, tensors and kernels of the replica's device. Throws `device_unavailable`.
+  device_context& device();
+
+  /// The element-wise reduction over all replicas, the same bits for each, in replica order.
+  tensor all_reduce(const reduction& op, const tensor& x, const collective_options& options = {});
+  std::vector<tensor> all_reduce(const reduction& op, const std::vector<tensor>& xs,
+                                 const collective_options& options = {});
+  template <class T>
+  requires std::is_arithmetic_v<T> T all_reduce(const reduction& op, T x);
+  template <class... Ts>
+  std::tuple<Ts...> all_reduce(const reduction& op, const std::tuple<Ts...>& xs) {
+    return std::apply([&](const Ts&... each) { return std::tuple<Ts...>{all_reduce(op, each)...}; },
+                      xs);
+  }
+  /// Rows of all replicas, one after the other in replica order, duplicates kept; a mean divides
+  /// the values by the number of replicas (rows SYNC-ARD-7 to ARD-9, COL-E).
+  sparse_gradient all_reduce(const reduction& op, const sparse_gradient& x);
+  /// The replicas' tensors one after the other along `axis` (rows SYNC-AGA).
+  tensor all_gather(const tensor& x, std::int64_t axis = 0, const collective_options& options = {});
+  void barrier();
+  /// What replica `root` of all has.
+  tensor broadcast(const tensor& x, std::uint32_t root = 0, const collective_options& options = {});
+  /// Brings the replicas' gradients together by `op`, in buckets, and has each copy's optimizer
+  /// apply the result once.
+  void apply(const std::vector<distributed_variable>& variables,
+             const std::vector<tensor>& gradients, reduce_op op = reduce_op::sum);
+
+  /// Waits until every replica of this process has called it; then `f(strategy, args...)` runs
+  /// once, in cross-replica context, with the replicas' arguments regrouped; each replica gets its
+  /// component of the result (rows SYNC-MRG). In loops and branches too, while all do the same.
+  template <class F, class... Args>
+  auto merge_call(F f, Args... args);
+
+private:
+  std::shared_ptr<void> merge(std::string what, std::shared_ptr<void> arguments,
+                              detail::merge_body body);
+  void check_current(const char* what) const;
+  template <class T>
+  T arithmetic(const reduction& op, const tensor& x);
+  const std::shared_ptr<detail::sync_state> state_;
+  const std::uint32_t local_;
+  std::shared_ptr<device_context> device_{};
+};
+
+} // namespace troupe
+
+#include <troupe/strategies/strategy_inline.hpp>

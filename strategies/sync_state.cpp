@@ -1,0 +1,223 @@
+#include <troupe/strategies/detail/sync_state.hpp>
+
+#include <utility>
+
+#include <troupe/core/promise.hpp>
+#include <troupe/device/context.hpp>
+
+namespace troupe::detail {
+
+namespace {
+
+/// Tells a replica of its device's end, without keeping it.
+class replica_watcher final : public device_watcher {
+public:
+  explicit replica_watcher(const replica_actor& actor)
+    : actor_{caf::actor_cast<caf::weak_actor_ptr>(actor)} {}
+  void on_device_failed(const device_failed& msg) override {
+    if (auto strong = actor_.lock())
+      tell_from_outside(caf::actor_cast<replica_actor>(strong), msg);
+  }
+
+private:
+  caf::weak_actor_ptr actor_;
+};
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const auto& each : names)
+    out += (out.empty() ? "" : ", ") + each;
+  return out;
+}
+
+} // namespace
+
+sync_state::sync_state(sync_options options) : options_{std::move(options)}, devices_(1) {}
+
+sync_state::sync_state(std::shared_ptr<runtime_services> services, sync_options options)
+  : options_{std::move(options)}, services_{std::move(services)}, devices_(local_count()) {
+  start();
+}
+
+sync_state::~sync_state() {
+  if (services_ && !services_->closed())
+    (void)close(after(services_->env.clock.now(), std::chrono::seconds{10}));
+}
+
+std::string sync_state::text() const {
+  return options_.name + "(" + joined(options_.devices) + ")";
+}
+
+const environment& sync_state::env() const {
+  if (!services_ || services_->closed())
+    throw_failure(errc::wrong_state, text() + ": its runtime has ended");
+  return services_->env;
+}
+
+void sync_state::start() {
+  const auto& env = services_->env;
+  for (const auto& name : options_.devices) { // a wrong name ends the construction, not a run
+    const auto id = parse_device(name).value_or_throw();
+    bool there = false;
+    if (id.kind == device_kind::cpu)
+      for (const auto& each : services_->devices->list())
+        there = there || each.id == id;
+    if (!there)
+      (void)services_->devices->open(id).value_or_throw();
+  }
+  if (is_inline())
+    return;
+  group_ = std::make_shared<replica_group>(
+    env, replica_group_options{.name = "replicas",
+                               .first_id = first_id(),
+                               .local = local_count(),
+                               .total = count(),
+                               .timeout = options_.collective_timeout,
+                               .links = options_.links});
+  lanes_ = std::make_shared<replica_lanes>(
+    env,
+    replica_lanes_options{
+      .name = "replica",
+      .first_id = first_id(),
+      .replicas = local_count(),
+      .grace_ms = options_.grace_ms,
+      .prepare = [group = group_] { group->prepare(); },
+      .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
+      .interrupt = [group = group_](std::uint32_t local,
+                                    const std::string& why) { group->interrupt(local, why); }});
+  for (std::uint32_t i = 0; i < local_count(); ++i) {
+    actors_.push_back(spawn_replica(
+      services_->system, env,
+      {.local = i, .id = first_id() + i, .device = options_.devices[i], .lanes = lanes_}));
+    services_->devices->watch(parse_device(options_.devices[i]).value_or_throw(),
+                              std::make_shared<replica_watcher>(actors_.back()));
+  }
+}
+
+void sync_state::follow_runtime() {
+  services_->at_shutdown([weak = weak_from_this()](time_point deadline) {
+    auto self = weak.lock();
+    return !self || self->close(deadline);
+  });
+}
+
+bool sync_state::close(time_point deadline) {
+  const destructor_waits here;
+  bool clean = !lanes_ || lanes_->close(deadline);
+  {
+    std::lock_guard lock{device_mutex_};
+    devices_.assign(devices_.size(), nullptr);
+  }
+  for (auto& actor : std::exchange(actors_, {})) {
+    auto gone = std::make_shared<promise_slot<bool>>(services_->env);
+    actor->attach_functor([gone] { gone->set(true); });
+    tell_from_outside(actor, close_replica{.here = made_here()});
+    actor = nullptr;
+    clean = bool(gone->poll_until(deadline, "close")) && clean;
+  }
+  return clean;
+}
+
+// --- runs
+
+void sync_state::run_inline(const std::function<void(replica_context&, std::uint32_t)>& body) {
+  replica_context ctx{shared_from_this(), 0};
+  frame_here frame{{.kind = mode_kind::replica, .strategy = shared_from_this(), .replica = &ctx}};
+  body(ctx, 0);
+}
+
+void sync_state::run(const std::function<void(replica_context&, std::uint32_t)>& body) {
+  require_cross_replica("run");
+  if (is_inline())
+    return run_inline(body);
+  (void)env();
+  lanes_->run(
+    [self = shared_from_this(), body](std::uint32_t local) {
+      replica_context ctx{self, local};
+      frame_here frame{{.kind = mode_kind::replica, .strategy = self, .replica = &ctx}};
+      body(ctx, local);
+    },
+    replica_lanes::merging());
+}
+
+std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, std::string what,
+                                        std::shared_ptr<void> arguments, merge_body body) {
+  if (is_inline()) {
+    auto out = body({std::move(arguments)});
+    return out.empty() ? nullptr : out[0];
+  }
+  return lanes_->merge(local, {.kind = "merge_call", .how = std::move(what)}, std::move(arguments),
+                       body);
+}
+
+void sync_state::collective(std::uint32_t local, replica_call call,
+                            const std::function<result<void>(collective_group&)>& drive) {
+  auto text = to_string(call);
+  lanes_->begin_call(local, std::move(call));
+  auto done = drive(group_->member(local));
+  if (done)
+    return lanes_->end_call(local);
+  if (done.error().code != errc::invalid_argument)
+    group_->broke(local);
+  auto why = std::move(done.error());
+  why.text = "replica " + std::to_string(first_id() + local) + ": " + text + ": " + why.text;
+  throw_failure(lanes_->call_failed(std::move(why)));
+}
+
+std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local) {
+  if (is_standard())
+    throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
+  (void)env();
+  std::lock_guard lock{device_mutex_};
+  auto& at = devices_.at(local);
+  if (!at) {
+    auto opened = services_->devices->open(parse_device(options_.devices[local]).value_or_throw())
+                    .value_or_throw();
+    at = device_context::make(std::move(opened), "replica." + std::to_string(first_id() + local))
+           .value_or_throw();
+  }
+  return at;
+}
+
+std::string sync_state::status() const { return lanes_ ? lanes_->status() : std::string{}; }
+
+// --- who may call what
+
+void sync_state::require_cross_replica(const char* what) const {
+  auto* mode = innermost_mode();
+  if (!mode)
+    return;
+  if (mode->strategy.get() != this) {
+    if (mode->kind == mode_kind::replica && mode->strategy->is_standard() && !is_standard())
+      return; // a function that the default strategy runs is nobody's replica
+    if (is_standard() && mode->kind != mode_kind::replica)
+      throw_failure(
+        errc::wrong_state,
+        std::string{what} + ": the default strategy inside a scope of " + mode->strategy->text());
+    throw_failure(errc::wrong_state, std::string{what}
+                                       + ": two strategies are mixed: " + mode->strategy->text()
+                                       + " is active, the call is of " + text());
+  }
+  if (mode->kind == mode_kind::replica && !is_standard())
+    throw_failure(errc::wrong_state,
+                  std::string{what} + ": called inside a replica of " + text()
+                    + (std::string_view{what} == "gather" ? "; use the replica context's all_gather"
+                                                          : "; use merge_call"));
+}
+
+void sync_state::require_scope(const char* what) const {
+  auto* mode = innermost_mode();
+  if (!mode || mode->strategy.get() != this)
+    throw_failure(errc::wrong_state,
+                  std::string{what} + ": must be called inside the scope of " + text()
+                    + (mode ? ", not of " + mode->strategy->text() : std::string{}));
+}
+
+const std::shared_ptr<sync_state>& standard_state() {
+  static const auto& one =
+    *new std::shared_ptr<sync_state>{std::make_shared<sync_state>(sync_options{
+      .kind = strategy_kind::standard, .name = "default strategy", .devices = {"cpu:0"}})};
+  return one;
+}
+
+} // namespace troupe::detail
