@@ -29,7 +29,7 @@ struct coordinator_options {
   std::uint64_t request_ms = 5'000;          ///< any request to a server
   std::uint64_t quiesce_ms_max = 30'000;
   std::uint64_t cancel_grace_ms = 10'000;
-  std::uint64_t settle_every = 256; ///< ends between two settle lists
+  std::uint64_t settle_every = 256; ///< ends between two settle lists, at least
   std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
   std::uint64_t recall_ms = 2;      ///< a waiting closure may be asked back after that
   std::uint32_t max_strikes = 5;

@@ -153,7 +153,7 @@ void coordinator_state::on_report(worker_report& msg) {
       queue()->note_error(made.why);
     }
   ends_since_list_ += msg.ended.size();
-  if (ends_since_list_ >= options_.settle_every)
+  if (core_.list_is_due(ends_since_list_, options_.settle_every))
     send_settle_list();
   else if (ends_since_list_ > 0 && !settle_timer_set_) {
     settle_timer_set_ = true;

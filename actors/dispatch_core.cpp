@@ -28,6 +28,11 @@ bool dispatch_core::is_up(std::uint32_t index, const incarnation& inc) const {
   return at != workers_.end() && at->second.inc == inc;
 }
 
+bool dispatch_core::list_is_due(std::uint64_t ends, std::uint64_t every) const {
+  constexpr std::uint64_t ends_per_name = 4;
+  return ends >= std::max<std::uint64_t>(every, ends_per_name * in_flight_);
+}
+
 std::size_t dispatch_core::room(std::uint32_t index, function_index function,
                                 const function_times& times) const {
   const auto& w = workers_.at(index);

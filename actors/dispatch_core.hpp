@@ -39,6 +39,9 @@ public:
   const std::map<std::uint32_t, worker>& workers() const { return workers_; }
   std::size_t live() const { return workers_.size(); }
   std::size_t in_flight() const { return in_flight_; }
+  /// Whether the servers should get a settle list after so many ends, at least `every`: a list
+  /// names all that is in flight, so several times as many ends share its cost.
+  bool list_is_due(std::uint64_t ends, std::uint64_t every) const;
 
   /// Flights that worker may take now, one running per lane and the credits for `function` ahead.
   std::size_t room(std::uint32_t index, function_index function, const function_times& times) const;

@@ -76,6 +76,20 @@ TEST_CASE("a worker that was asked to give back gets nothing before it has answe
   core.recall_answered(7, 1); // nor does a worker that has gone
 }
 
+TEST_CASE("a settle list is due after several times as many ends as it names") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  CHECK_FALSE(core.list_is_due(255, 256)); // few are in flight
+  CHECK(core.list_is_due(256, 256));
+  send(core, 0, 1, 64);
+  CHECK(core.list_is_due(256, 256));
+  send(core, 0, 65, 1);
+  CHECK_FALSE(core.list_is_due(259, 256));
+  CHECK(core.list_is_due(260, 256));
+  core.ended(0, numbered(1)->id, attempt_no{1});
+  CHECK(core.list_is_due(256, 256)); // it would name one less
+}
+
 TEST_CASE("work is offered to the worker with the fewest flights first, then by index") {
   dispatch_core core;
   for (std::uint32_t i : {2, 0, 1})
