@@ -18,7 +18,13 @@ class dataset_iterator;
 
 namespace detail {
 class dataset_node;
-}
+struct dataset_access;
+} // namespace detail
+
+/// What `dataset::cardinality` says of a dataset that never ends.
+inline constexpr std::int64_t infinite_cardinality = -1;
+/// And of one whose length only reading tells.
+inline constexpr std::int64_t unknown_cardinality = -2;
 
 /// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive
 /// the iterators.
@@ -94,11 +100,15 @@ public:
   /// One entry a part. Opens sources; a `map` is called once, on its input's first element (no
   /// entries when there is none). Draws nothing from the random port.
   std::vector<tensor_spec> element_spec(data_context context) const;
+  /// Elements of a pass, `infinite_cardinality`, or `unknown_cardinality`. Opens sources; calls no
+  /// function.
+  std::int64_t cardinality(data_context context) const;
   /// The description as text, e.g. "range(0, 10, 1).shuffle(4).batch(2)".
   std::string describe() const;
 
 private:
   friend class dataset_iterator;
+  friend struct detail::dataset_access;
   friend dataset fashion_mnist(const std::string& split, std::string directory);
   explicit dataset(std::shared_ptr<const detail::dataset_node> node) : node_{std::move(node)} {}
   std::shared_ptr<const detail::dataset_node> node_;
