@@ -1,7 +1,9 @@
 #include <troupe/data/dataset.hpp>
 
 #include <troupe/core/error.hpp>
+#include <troupe/data/detail/expand.hpp>
 #include <troupe/data/detail/operations.hpp>
+#include <troupe/data/detail/readers.hpp>
 
 namespace troupe {
 
@@ -24,6 +26,11 @@ std::string to_string(const element& x) {
   for (std::size_t i = 0; i < x.size(); ++i)
     out += (i ? ", " : "") + to_string(x[i]);
   return out + "}";
+}
+
+std::string text_of(const tensor& x) {
+  auto bytes = x.as<std::uint8_t>();
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 std::string to_string(const tensor_spec& x) { return to_string(x.type) + to_string(x.shape); }
@@ -55,6 +62,55 @@ dataset dataset::idx(std::string path) { return dataset{make_idx_source({std::mo
 
 dataset dataset::idx(std::string images_path, std::string labels_path) {
   return dataset{make_idx_source({std::move(images_path), std::move(labels_path)})};
+}
+
+dataset dataset::files(std::vector<std::string> paths) {
+  return dataset{make_files_source(std::move(paths))};
+}
+
+dataset dataset::text_lines(std::vector<std::string> paths) {
+  return dataset{make_record_source(std::move(paths), make_line_format())};
+}
+
+dataset dataset::tfrecords(std::vector<std::string> paths) {
+  return dataset{make_record_source(std::move(paths), make_tfrecord_format())};
+}
+
+dataset dataset::fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,
+                               std::int64_t header_bytes, std::int64_t footer_bytes) {
+  return dataset{make_fixed_source(std::move(paths),
+                                   at_least(1, record_bytes, "fixed_records: record_bytes"),
+                                   at_least(0, header_bytes, "fixed_records: header_bytes"),
+                                   at_least(0, footer_bytes, "fixed_records: footer_bytes"))};
+}
+
+dataset dataset::csv(std::vector<std::string> paths, csv_options options) {
+  return dataset{make_csv_source(std::move(paths), std::move(options))};
+}
+
+dataset dataset::npy(std::vector<std::string> paths) {
+  return dataset{make_npy_source(std::move(paths))};
+}
+
+dataset dataset::npz(std::string path, std::vector<std::string> names) {
+  return dataset{make_npz_source(std::move(path), std::move(names))};
+}
+
+dataset dataset::flat_map(expand_function function) const {
+  if (!function)
+    throw_failure(errc::invalid_argument, "dataset: flat_map: the function is empty");
+  return dataset{make_expand_node(node_, std::move(function), 1, 1, ".flat_map()")};
+}
+
+dataset dataset::interleave(expand_function function, std::int64_t cycle,
+                            std::int64_t block) const {
+  if (!function)
+    throw_failure(errc::invalid_argument, "dataset: interleave: the function is empty");
+  auto slots = at_least(1, cycle, "interleave: cycle");
+  auto each = at_least(1, block, "interleave: block");
+  return dataset{
+    make_expand_node(node_, std::move(function), slots, each,
+                     ".interleave(" + std::to_string(slots) + ", " + std::to_string(each) + ")")};
 }
 
 dataset dataset::map(map_function function) const {

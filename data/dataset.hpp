@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/data/csv.hpp>
 #include <troupe/data/element.hpp>
 
 /// Datasets: which examples, in which order. A dataset is only a description; iterators read. The
@@ -44,6 +45,10 @@ public:
   /// skip a call whose result nobody sees. May be called on any lane that iterates.
   using map_function = std::function<element(const element&)>;
 
+  /// Makes a dataset of an element, e.g. the records of the file at a path. Pure like a
+  /// `map_function`; what it gives must not change between calls for equal elements.
+  using expand_function = std::function<dataset(const element&)>;
+
   /// An empty dataset.
   dataset();
 
@@ -62,10 +67,36 @@ public:
   /// Elements {image, label} from two IDX files with as many rows.
   static dataset idx(std::string images_path, std::string labels_path);
 
+  // Files: a path's last part may have `*` (any characters) and `?` (one), which stand for what the
+  // storage lists, sorted. The elements of several files follow each other. Files are read when an
+  // iterator gets there. All throw `invalid_argument` for no path or an empty one; reading throws
+  // `not_found`, `io_failed` and `corrupt`, naming the file, the place in it, the field and the
+  // value.
+
+  /// The paths themselves, each a u8 vector (`text_of` makes text of it).
+  static dataset files(std::vector<std::string> paths);
+  /// Lines without their ends, each a u8 vector.
+  static dataset text_lines(std::vector<std::string> paths);
+  /// Records of TFRecord files, each a u8 vector; both checksums of each are verified.
+  static dataset tfrecords(std::vector<std::string> paths);
+  /// u8 vectors of `record_bytes`, after a header and before a footer in each file.
+  static dataset fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,
+                               std::int64_t header_bytes = 0, std::int64_t footer_bytes = 0);
+  /// One scalar a column (csv.hpp). A file is read whole, so that any row can be had at once.
+  static dataset csv(std::vector<std::string> paths, csv_options options);
+  /// Rows of numpy arrays (npy.hpp): one part a file, of as many rows.
+  static dataset npy(std::vector<std::string> paths);
+  /// Rows of the arrays `names` of a numpy archive, or of all in its order.
+  static dataset npz(std::string path, std::vector<std::string> names = {});
+
   // --- operations -------------------------------------------------------------------------------
 
   /// `function` of every element.
   dataset map(map_function function) const;
+  /// The elements of `function`'s datasets, one dataset after the other.
+  dataset flat_map(expand_function function) const;
+  /// The elements of `cycle` of `function`'s datasets at a time, `block` from each in turn.
+  dataset interleave(expand_function function, std::int64_t cycle, std::int64_t block = 1) const;
   /// The same order in every pass comes from `reshuffle` false. Draws from a buffer of `buffer`
   /// elements; a buffer of the dataset's size or more is a uniform permutation. Without a seed
   /// every iterator draws one from the random port (row PS-L5: two workers then see different
@@ -113,6 +144,9 @@ private:
   explicit dataset(std::shared_ptr<const detail::dataset_node> node) : node_{std::move(node)} {}
   std::shared_ptr<const detail::dataset_node> node_;
 };
+
+/// A u8 vector as text, e.g. a path or a line; throws `dtype_mismatch`.
+std::string text_of(const tensor& x);
 
 /// The Fashion-MNIST images: elements {f32 [784] in [0, 1], i64 scalar}. `split` is "train"
 /// (60,000) or "test" (10,000). `directory` holds the four gzipped IDX files. Decoded once a
