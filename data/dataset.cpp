@@ -136,6 +136,8 @@ dataset dataset::batch(std::int64_t size, bool drop_remainder) const {
 }
 
 dataset dataset::shard(std::int64_t count, std::int64_t index) const {
+  if (count == shard_hint && index == shard_hint)
+    return dataset{make_shard_hint_node(node_)};
   auto n = at_least(1, count, "shard: count");
   auto i = at_least(0, index, "shard: index");
   if (i >= n)

@@ -27,6 +27,9 @@ inline constexpr std::int64_t infinite_cardinality = -1;
 /// And of one whose length only reading tells.
 inline constexpr std::int64_t unknown_cardinality = -2;
 
+/// Both arguments of a `dataset::shard` that is filled in later (autoshard.hpp).
+inline constexpr std::int64_t shard_hint = -1;
+
 /// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive
 /// the iterators.
 struct data_context {
@@ -110,7 +113,8 @@ public:
   /// `shape_mismatch` or `dtype_mismatch`. Consumers may keep a batch: its memory is used again
   /// only when nobody holds it.
   dataset batch(std::int64_t size, bool drop_remainder = false) const;
-  /// Every `count`-th element, from the `index`-th on.
+  /// Every `count`-th element, from the `index`-th on. With `shard_hint` for both, the place where
+  /// autoshard_policy::hint puts the workers' numbers; such a dataset cannot be iterated before.
   dataset shard(std::int64_t count, std::int64_t index) const;
   /// The first `count` elements of every pass.
   dataset take(std::int64_t count) const;

@@ -143,6 +143,47 @@ private:
   std::string label_;
 };
 
+class full_shard_node final : public unary_node {
+public:
+  full_shard_node(node_ptr input, std::uint64_t count, std::uint64_t index)
+    : unary_node{std::move(input)}, count_{count}, index_{index} {}
+  opened open(open_context& context) const override {
+    return wrap<full_shard_stream>(input().open(context), count_, index_);
+  }
+  std::string describe() const override {
+    return input().describe() + ".shard(" + std::to_string(count_) + ", " + std::to_string(index_)
+           + ", full)";
+  }
+  std::int64_t count(storage_port& storage) const override {
+    return count_stride(input().count(storage), index_, count_ - 1);
+  }
+
+protected:
+  node_ptr on(node_ptr input) const override {
+    return std::make_shared<full_shard_node>(std::move(input), count_, index_);
+  }
+
+private:
+  std::uint64_t count_;
+  std::uint64_t index_;
+};
+
+class shard_hint_node final : public unary_node {
+public:
+  using unary_node::unary_node;
+  opened open(open_context&) const override {
+    throw_failure(errc::wrong_state,
+                  "dataset " + describe() + ": a shard hint needs autoshard_policy::hint");
+  }
+  std::string describe() const override { return input().describe() + ".shard(hint)"; }
+  node_kind kind() const override { return node_kind::shard_hint; }
+
+protected:
+  node_ptr on(node_ptr input) const override {
+    return std::make_shared<shard_hint_node>(std::move(input));
+  }
+};
+
 class prefetch_node final : public unary_node {
 public:
   prefetch_node(node_ptr input, std::uint64_t count)
@@ -343,6 +384,14 @@ node_ptr make_batch_node(node_ptr input, std::uint64_t size, bool drop_remainder
 node_ptr make_shard_node(node_ptr input, std::uint64_t count, std::uint64_t index) {
   auto label = ".shard(" + std::to_string(count) + ", " + std::to_string(index) + ")";
   return std::make_shared<stride_node>(std::move(input), index, count - 1, std::move(label));
+}
+
+node_ptr make_full_shard_node(node_ptr input, std::uint64_t count, std::uint64_t index) {
+  return std::make_shared<full_shard_node>(std::move(input), count, index);
+}
+
+node_ptr make_shard_hint_node(node_ptr input) {
+  return std::make_shared<shard_hint_node>(std::move(input));
 }
 
 node_ptr make_skip_node(node_ptr input, std::uint64_t count) {
