@@ -4,21 +4,11 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/random.hpp>
+#include <troupe/data/detail/seeds.hpp>
 
 namespace troupe::detail {
 
 namespace {
-
-/// The seeds of one inner dataset's shuffles: the same at every pass and after a restore.
-class derived_random final : public random_port {
-public:
-  explicit derived_random(std::uint64_t seed) : seed_{seed} {}
-  std::uint64_t draw(std::string_view) override { return derive_seed(seed_, drawn_++); }
-
-private:
-  std::uint64_t seed_;
-  std::uint64_t drawn_ = 0;
-};
 
 /// Source of the order: TensorFlow, core/kernels/data/interleave_dataset_op.cc.
 class expand_stream final : public stream<element> {
