@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/data/csv.hpp>
 #include <troupe/data/element.hpp>
 
 /// Datasets: which examples, in which order. A dataset is only a description; iterators read. The
@@ -18,7 +19,16 @@ class dataset_iterator;
 
 namespace detail {
 class dataset_node;
-}
+struct dataset_access;
+} // namespace detail
+
+/// What `dataset::cardinality` says of a dataset that never ends.
+inline constexpr std::int64_t infinite_cardinality = -1;
+/// And of one whose length only reading tells.
+inline constexpr std::int64_t unknown_cardinality = -2;
+
+/// Both arguments of a `dataset::shard` that is filled in later (autoshard.hpp).
+inline constexpr std::int64_t shard_hint = -1;
 
 /// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive
 /// the iterators.
@@ -38,6 +48,10 @@ public:
   /// skip a call whose result nobody sees. May be called on any lane that iterates.
   using map_function = std::function<element(const element&)>;
 
+  /// Makes a dataset of an element, e.g. the records of the file at a path. Pure like a
+  /// `map_function`; what it gives must not change between calls for equal elements.
+  using expand_function = std::function<dataset(const element&)>;
+
   /// An empty dataset.
   dataset();
 
@@ -56,10 +70,36 @@ public:
   /// Elements {image, label} from two IDX files with as many rows.
   static dataset idx(std::string images_path, std::string labels_path);
 
+  // Files: a path's last part may have `*` (any characters) and `?` (one), which stand for what the
+  // storage lists, sorted. The elements of several files follow each other. Files are read when an
+  // iterator gets there. All throw `invalid_argument` for no path or an empty one; reading throws
+  // `not_found`, `io_failed` and `corrupt`, naming the file, the place in it, the field and the
+  // value.
+
+  /// The paths themselves, each a u8 vector (`text_of` makes text of it).
+  static dataset files(std::vector<std::string> paths);
+  /// Lines without their ends, each a u8 vector.
+  static dataset text_lines(std::vector<std::string> paths);
+  /// Records of TFRecord files, each a u8 vector; both checksums of each are verified.
+  static dataset tfrecords(std::vector<std::string> paths);
+  /// u8 vectors of `record_bytes`, after a header and before a footer in each file.
+  static dataset fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,
+                               std::int64_t header_bytes = 0, std::int64_t footer_bytes = 0);
+  /// One scalar a column (csv.hpp). A file is read whole, so that any row can be had at once.
+  static dataset csv(std::vector<std::string> paths, csv_options options);
+  /// Rows of numpy arrays (npy.hpp): one part a file, of as many rows.
+  static dataset npy(std::vector<std::string> paths);
+  /// Rows of the arrays `names` of a numpy archive, or of all in its order.
+  static dataset npz(std::string path, std::vector<std::string> names = {});
+
   // --- operations -------------------------------------------------------------------------------
 
   /// `function` of every element.
   dataset map(map_function function) const;
+  /// The elements of `function`'s datasets, one dataset after the other.
+  dataset flat_map(expand_function function) const;
+  /// The elements of `cycle` of `function`'s datasets at a time, `block` from each in turn.
+  dataset interleave(expand_function function, std::int64_t cycle, std::int64_t block = 1) const;
   /// The same order in every pass comes from `reshuffle` false. Draws from a buffer of `buffer`
   /// elements; a buffer of the dataset's size or more is a uniform permutation. Without a seed
   /// every iterator draws one from the random port (row PS-L5: two workers then see different
@@ -73,7 +113,8 @@ public:
   /// `shape_mismatch` or `dtype_mismatch`. Consumers may keep a batch: its memory is used again
   /// only when nobody holds it.
   dataset batch(std::int64_t size, bool drop_remainder = false) const;
-  /// Every `count`-th element, from the `index`-th on.
+  /// Every `count`-th element, from the `index`-th on. With `shard_hint` for both, the place where
+  /// autoshard_policy::hint puts the workers' numbers; such a dataset cannot be iterated before.
   dataset shard(std::int64_t count, std::int64_t index) const;
   /// The first `count` elements of every pass.
   dataset take(std::int64_t count) const;
@@ -94,15 +135,22 @@ public:
   /// One entry a part. Opens sources; a `map` is called once, on its input's first element (no
   /// entries when there is none). Draws nothing from the random port.
   std::vector<tensor_spec> element_spec(data_context context) const;
+  /// Elements of a pass, `infinite_cardinality`, or `unknown_cardinality`. Opens sources; calls no
+  /// function.
+  std::int64_t cardinality(data_context context) const;
   /// The description as text, e.g. "range(0, 10, 1).shuffle(4).batch(2)".
   std::string describe() const;
 
 private:
   friend class dataset_iterator;
+  friend struct detail::dataset_access;
   friend dataset fashion_mnist(const std::string& split, std::string directory);
   explicit dataset(std::shared_ptr<const detail::dataset_node> node) : node_{std::move(node)} {}
   std::shared_ptr<const detail::dataset_node> node_;
 };
+
+/// A u8 vector as text, e.g. a path or a line; throws `dtype_mismatch`.
+std::string text_of(const tensor& x);
 
 /// The Fashion-MNIST images: elements {f32 [784] in [0, 1], i64 scalar}. `split` is "train"
 /// (60,000) or "test" (10,000). `directory` holds the four gzipped IDX files. Decoded once a

@@ -30,10 +30,15 @@ public:
   element next();
   /// The next element, or nothing at the end; throws like `next` for everything else.
   std::optional<element> try_next();
-  /// Elements handed out so far.
+  /// Goes to the first element of pass `pass`; a new iterator stands in pass 0. Shuffles that
+  /// reshuffle have another order in each pass, and the same whenever it is begun again.
+  void start_pass(std::uint64_t pass);
+  std::uint64_t pass() const;
+  /// Elements of this pass handed out so far.
   std::uint64_t delivered() const;
 
-  /// Where the iterator stands, including seeds and shuffle buffers, in a few hundred bytes.
+  /// Where the iterator stands, including the pass, seeds and shuffle buffers, in a few hundred
+  /// bytes.
   std::string save_position() const;
   /// Goes to a position saved from an iterator of an equal description; the elements that follow
   /// are those that followed there. Costs a replay of the shuffles' draws, and map calls only for

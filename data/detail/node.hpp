@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/data/dataset.hpp>
 #include <troupe/data/detail/stream.hpp>
 #include <troupe/data/element.hpp>
 
@@ -56,6 +57,12 @@ struct opened {
   stream_ptr<element> take_elements() &&;
 };
 
+class dataset_node;
+using node_ptr = std::shared_ptr<const dataset_node>;
+
+/// What rewriting a description needs to tell apart.
+enum class node_kind : std::uint8_t { other, files, reader, shuffle, prefetch, shard_hint, expand };
+
 /// Immutable; any thread. Errors are thrown.
 class dataset_node {
 public:
@@ -63,15 +70,30 @@ public:
   virtual opened open(open_context& context) const = 0;
   virtual std::vector<tensor_spec> spec(open_context& context) const = 0;
   virtual std::string describe() const = 0;
+
+  virtual node_kind kind() const { return node_kind::other; }
+  /// What it reads from; empty for a source.
+  virtual std::vector<node_ptr> inputs() const { return {}; }
+  /// The same operation on other inputs. @pre as many as `inputs()`.
+  virtual node_ptr with_inputs(std::vector<node_ptr> inputs) const;
+  /// Elements of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
+  virtual std::int64_t count(storage_port&) const { return unknown_cardinality; }
+  /// Rows of every element but the last, where a batch operation says so; else -1 (row SPL-1).
+  virtual std::int64_t batch_rows() const { return -1; }
 };
 
-using node_ptr = std::shared_ptr<const dataset_node>;
+/// What the other files of data/ see of a dataset.
+struct dataset_access {
+  static const node_ptr& node(const dataset& x) { return x.node_; }
+  static dataset make(node_ptr node) { return dataset{std::move(node)}; }
+};
 
 /// Rows that a function finds when it is opened; `label` describes them.
 class source_node : public dataset_node {
 public:
   opened open(open_context& context) const override;
   std::vector<tensor_spec> spec(open_context& context) const override;
+  std::int64_t count(storage_port& storage) const override;
 
 protected:
   virtual std::shared_ptr<const row_store> rows(storage_port& storage) const = 0;

@@ -19,6 +19,11 @@ std::vector<tensor_spec> source_node::spec(open_context& context) const {
   return specs_of(*rows(context.storage));
 }
 
+std::int64_t source_node::count(storage_port& storage) const {
+  auto n = rows(storage)->count;
+  return n > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(n);
+}
+
 namespace {
 
 /// Rows that are there from the start.

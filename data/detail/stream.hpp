@@ -284,6 +284,61 @@ private:
   bool begun_ = false;
 };
 
+/// Item `index` of every `count`, and an error when the input has fewer than `count`.
+template <class Item>
+class full_shard_stream final : public stream<Item> {
+public:
+  full_shard_stream(stream_ptr<Item> input, std::uint64_t count, std::uint64_t index)
+    : input_{std::move(input)}, count_{count}, index_{index} {}
+  void start(std::uint64_t pass) override {
+    begun_ = false;
+    input_->start(pass);
+  }
+  bool next(Item& to) override {
+    return step([&] { return input_->next(to); });
+  }
+  bool discard() override {
+    return step([this] { return input_->discard(); });
+  }
+  void save(position_out& out) const override {
+    out.put(begun_ ? 1 : 0);
+    input_->save(out);
+  }
+  void load(position_in& in) override {
+    begun_ = in.take_flag("begun");
+    input_->load(in);
+  }
+
+private:
+  /// A round of `count` items: those after the one taken are dropped at once, so that the first
+  /// round tells whether there is one for every shard.
+  template <class Take>
+  bool step(Take take) {
+    auto before = drop(index_);
+    auto taken = before == index_ && take();
+    auto after = taken ? drop(count_ - 1 - index_) : 0;
+    if (!std::exchange(begun_, true) && (!taken || after != count_ - 1 - index_))
+      fail(before + (taken ? 1 : 0) + after);
+    return taken;
+  }
+  std::uint64_t drop(std::uint64_t n) {
+    std::uint64_t dropped = 0;
+    while (dropped < n && input_->discard())
+      ++dropped;
+    return dropped;
+  }
+  [[noreturn]] void fail(std::uint64_t found) const {
+    throw_failure(errc::invalid_argument, "dataset: " + std::to_string(found) + " elements for "
+                                            + std::to_string(count_)
+                                            + " shards, which need one each");
+  }
+
+  stream_ptr<Item> input_;
+  std::uint64_t count_;
+  std::uint64_t index_;
+  bool begun_ = false;
+};
+
 /// One input after the other.
 template <class Item>
 class concatenate_stream final : public stream<Item> {

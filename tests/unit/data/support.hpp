@@ -14,6 +14,7 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/data/iterator.hpp>
+#include <troupe/data/tfrecord.hpp>
 
 /// Stand-ins for the ports, and short ways to say what a dataset yields.
 namespace data_test {
@@ -37,6 +38,20 @@ private:
   std::string path_;
 };
 
+class memory_writer final : public file_writer {
+public:
+  explicit memory_writer(std::string& to) : to_{to} {}
+  result<void> write(std::span<const std::byte> bytes) override {
+    to_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return {};
+  }
+  result<void> sync() override { return {}; }
+  result<void> close() override { return {}; }
+
+private:
+  std::string& to_;
+};
+
 /// Files by path; only what datasets use.
 class memory_storage final : public storage_port {
 public:
@@ -51,13 +66,23 @@ public:
     return std::unique_ptr<file_reader>{std::make_unique<memory_file>(at->second, path)};
   }
   result<std::unique_ptr<file_writer>> create(const std::string& path) override {
-    return refuse(path);
+    files[path].clear();
+    return std::unique_ptr<file_writer>{std::make_unique<memory_writer>(files[path])};
   }
   result<void> rename(const std::string& from, const std::string&) override { return refuse(from); }
   result<void> remove(const std::string& path) override { return refuse(path); }
   result<void> make_directories(const std::string& path) override { return refuse(path); }
   result<void> sync_directory(const std::string& path) override { return refuse(path); }
-  result<std::vector<std::string>> list(const std::string& path) override { return refuse(path); }
+  result<std::vector<std::string>> list(const std::string& path) override {
+    std::vector<std::string> out;
+    auto prefix = path == "." ? "" : path + "/";
+    for (const auto& [name, bytes] : files)
+      if (name.starts_with(prefix) && name.find('/', prefix.size()) == std::string::npos)
+        out.push_back(name.substr(prefix.size()));
+    if (out.empty())
+      return make_failure(errc::not_found, path + ": no such directory");
+    return out;
+  }
   bool exists(const std::string& path) override { return files.count(path) > 0; }
 
 private:
@@ -118,6 +143,48 @@ inline std::vector<std::int64_t> flat(const dataset& from, data_context context,
 inline std::vector<std::int64_t> sorted(std::vector<std::int64_t> xs) {
   std::sort(xs.begin(), xs.end());
   return xs;
+}
+
+/// Part 0 of the elements to come as text, at most `max`.
+inline std::vector<std::string> texts(const dataset& from, data_context context,
+                                      std::size_t max = 100000) {
+  auto it = from.iterate(context);
+  std::vector<std::string> out;
+  while (out.size() < max) {
+    auto x = it.try_next();
+    if (!x)
+      break;
+    out.push_back(text_of((*x)[0]));
+  }
+  return out;
+}
+
+/// A TFRecord file's bytes.
+inline std::string tfrecord_bytes(const std::vector<std::string>& records) {
+  memory_storage storage;
+  auto writer = tfrecord_writer::create(storage, "x").value_or_throw();
+  for (const auto& x : records)
+    writer.write(x).value_or_throw();
+  writer.close().value_or_throw();
+  return storage.files["x"];
+}
+
+inline void put_le(std::string& to, std::uint64_t x, int bytes) {
+  for (int i = 0; i < bytes; ++i)
+    to.push_back(static_cast<char>(x >> (8 * i)));
+}
+
+/// A .npy file's bytes.
+inline std::string npy_bytes(const std::string& header, const std::string& data, int major = 1) {
+  std::string out = "\x93NUMPY";
+  out.push_back(static_cast<char>(major));
+  out.push_back('\0');
+  put_le(out, header.size(), major == 1 ? 2 : 4);
+  return out + header + data;
+}
+
+inline std::string npy_header(const std::string& descr, const std::string& shape) {
+  return "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }   \n";
 }
 
 /// What `action` throws; code `none` when it doesn't.

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/data/autoshard.hpp>
+#include <troupe/data/dataset.hpp>
+#include <troupe/data/split.hpp>
+
+/// The input of a synchronous strategy, as one worker sees it: in every step one piece of data for
+/// each of its replicas. No worker speaks to another here; what they must agree on follows from
+/// equal settings. Rows INP-1 to INP-13, SPL-10 to SPL-20, MWI-1 to MWI-12, ITR-1 to ITR-10.
+namespace troupe {
+
+namespace detail {
+class piece_source;
+}
+
+/// One worker's place among all, and how the data is divided. All workers have the same values but
+/// for `worker`.
+struct input_options {
+  std::int64_t workers = 1;
+  std::int64_t worker = 0;
+  /// Of every worker.
+  std::int64_t replicas = 1;
+  autoshard_policy policy = autoshard_policy::automatic;
+  /// For a batch that is smaller than the others. Where the global batch's size cannot be told (row
+  /// SPL-1) the rule is always `even`.
+  split rule = split::stream;
+  /// One a replica, in the order of ranks (worker * replicas + replica); empty: all alike. Pieces
+  /// are in proportion (`weighted_split_sizes`).
+  std::vector<std::uint32_t> weights{};
+  /// False: elements are not divided, each replica takes one in turn (rows SPL-15, MWI-12).
+  bool rebatch = true;
+  /// What shuffles without a seed of their own draw from where all workers must see the same order,
+  /// which is under `data`. A strategy gives its workers a fresh one.
+  std::uint64_t shared_seed = 0;
+};
+
+/// What a function that makes a worker's dataset is told (row INP-2).
+struct input_context {
+  std::int64_t workers = 1;
+  std::int64_t worker = 0;
+  std::int64_t replicas_in_sync = 1;
+  /// Throws `invalid_argument` when `global_rows` is no multiple of `replicas_in_sync`.
+  std::int64_t per_replica_batch_size(std::int64_t global_rows) const;
+};
+
+/// One replica's data in one step.
+struct input_piece {
+  /// Without data: zero rows of the right types and shapes, where dimensions of unknown extent are
+  /// 0 and a part without a batch dimension is a zero (row ITR-2).
+  element data{};
+  /// For every row its place in the pass: in dataset order where every worker reads everything, so
+  /// that a gather can restore it. Where workers read different files or datasets, row i of worker
+  /// w's own stream has the number i * workers + w: none is there twice, and each worker's are in
+  /// order.
+  std::vector<std::uint64_t> global_rows{};
+  bool empty() const { return global_rows.empty(); }
+};
+
+/// One step of one worker.
+struct input_step {
+  /// One for each of the worker's replicas.
+  std::vector<input_piece> pieces{};
+  /// False once this worker's input has ended; the pass ends when it is false on all (rows ITR-2,
+  /// ITR-3). A worker that has data may have only empty pieces in a step.
+  bool has_data = false;
+};
+
+/// One worker's input pipeline. One thread at a time; movable. The context's ports outlive it.
+class pipeline_pieces {
+public:
+  /// Of a dataset of global batches. Throws `invalid_argument` for options that cannot be used,
+  /// what `autoshard` throws, and what opening the dataset throws.
+  pipeline_pieces(const dataset& data, const input_options& options, data_context context);
+  /// Of datasets of per-replica batches, one that `function` makes for each worker: nothing is
+  /// divided and nothing is shared out, each replica takes an element in turn (row INP-2). Of the
+  /// options, only workers, worker and replicas count.
+  static pipeline_pieces from_function(const std::function<dataset(const input_context&)>& function,
+                                       const input_options& options, data_context context);
+  ~pipeline_pieces();
+  pipeline_pieces(pipeline_pieces&&) noexcept;
+  pipeline_pieces& operator=(pipeline_pieces&&) noexcept;
+
+  /// The next step. After the end: empty pieces, as often as it is called. Throws as the dataset's
+  /// iterator does; `invalid_argument` for elements without a batch dimension that would have to be
+  /// divided (row INP-10), `shape_mismatch` for elements whose parts differ in rows. After an error
+  /// it throws the same until a position is restored or a pass begun.
+  input_step next();
+
+  /// Begins pass `pass` (an epoch); a new pipeline stands at the begin of pass 0. All workers begin
+  /// the same. Shuffles follow `dataset::shuffle`.
+  void start_pass(std::uint64_t pass);
+  std::uint64_t pass() const;
+
+  /// The exact position between two steps: pass, place, seeds, what is left of divided batches.
+  std::string save() const;
+  /// Goes to a position saved with the same dataset and settings; what follows is what followed
+  /// there. One saved under `data` holds under `data` for any number of workers, replicas and
+  /// weights: whatever the new group is, it goes on with the first rows that the old one did not
+  /// take. Throws
+  /// `corrupt` or `mismatch` and then stays as it was.
+  void restore(std::string_view bytes);
+
+  /// Steps of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
+  std::int64_t cardinality() const;
+  /// Whether a step may have less data than others (row ITR-9): the dataset ends, and its shapes
+  /// are not all known or there are several workers. Without, no worker need ask the others whether
+  /// they have data (row ITR-7). May open sources.
+  bool has_partial_steps() const;
+  /// Of one replica's piece; the batch dimension is -1 where pieces may differ (row ITR-10).
+  std::vector<tensor_spec> element_spec() const;
+
+  /// What sharing out came to; never `automatic`.
+  autoshard_policy policy() const;
+  /// Why `automatic` fell back to `data`, for the strategy to report once; else empty.
+  const std::string& note() const;
+  /// Rows of a global batch, -1 where it cannot be told.
+  std::int64_t global_batch_size() const;
+
+private:
+  explicit pipeline_pieces(std::unique_ptr<detail::piece_source> source);
+  std::unique_ptr<detail::piece_source> source_;
+};
+
+} // namespace troupe
