@@ -65,6 +65,11 @@ std::optional<failure> lockstep::end(std::uint32_t local, bool well) {
   return std::nullopt;
 }
 
+const replica_call* lockstep::next(std::uint32_t local) const {
+  const auto number = states_.at(local).calls + 1;
+  return number - forgotten_ <= made_.size() ? &at(number) : nullptr;
+}
+
 bool lockstep::all_ended() const {
   return std::all_of(states_.begin(), states_.end(), [](const state& s) { return s.ended; });
 }

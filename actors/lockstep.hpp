@@ -39,6 +39,8 @@ public:
   /// The replica's function has ended, well or not. `mismatch` when another one has gone further.
   std::optional<failure> end(std::uint32_t local, bool well);
 
+  /// The call that `local` has to make next, if another one has begun it.
+  const replica_call* next(std::uint32_t local) const;
   bool in_call(std::uint32_t local) const { return states_.at(local).in_call; }
   bool ended(std::uint32_t local) const { return states_.at(local).ended; }
   bool all_ended() const;

@@ -34,6 +34,7 @@ struct replica_run {
   std::vector<std::exception_ptr> errors{}; ///< that replicas threw of themselves
   std::exception_ptr merge_error{};
   std::map<std::uint64_t, std::shared_ptr<merge_point>> merges{}; ///< by the calls' number
+  std::uint32_t standing_in = 0; ///< replicas that wait for what the others call
   std::uint32_t ready = 0; ///< lanes that have joined the group
   int interrupting = 0;    ///< who ends others' calls right now: the next run must not begin
 };
@@ -343,6 +344,28 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
     abort(*run, *differs, lock);
     throw_failure(std::move(*differs));
   }
+  if (run->standing_in > 0)
+    changed_->notify_all();
+}
+
+std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
+                                                      const std::vector<bool>& silent) {
+  auto run = *running_here();
+  std::unique_lock lock{mutex_};
+  ++run->standing_in;
+  auto others_run = [&] {
+    for (std::uint32_t i = 0; i < options_.replicas; ++i)
+      if (!silent[i] && !run->calls.ended(i))
+        return true;
+    return false;
+  };
+  while (!run->calls.next(local) && others_run() && !run->aborted && !run->calls.ended(local))
+    (void)changed_->wait_until(lock, never);
+  --run->standing_in;
+  if (run->aborted)
+    throw_failure(consequence("call", *run->aborted));
+  const auto* next = run->calls.next(local);
+  return next ? std::optional{*next} : std::nullopt;
 }
 
 void replica_lanes::end_call(std::uint32_t local) {

@@ -68,6 +68,9 @@ public:
   /// `mismatch`; `cancelled` when the run has failed.
   void begin_call(std::uint32_t local, replica_call call);
   void end_call(std::uint32_t local);
+  /// For a replica that stands in without a function of its own: the call that it has to make next
+  /// since another one makes it; none once all but those of `silent` have ended.
+  std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent);
   /// A collective call failed with `why`: so does the run, unless it has failed before. What the
   /// call shall throw.
   failure call_failed(failure why);

@@ -31,7 +31,7 @@ void require(const char* what, std::int64_t x, std::int64_t min, std::int64_t ma
                                             + std::to_string(max));
 }
 
-input_options checked(const input_options& x) {
+pipeline_options checked(const pipeline_options& x) {
   require("workers", x.workers, 1, group_max);
   require("worker", x.worker, 0, x.workers - 1);
   require("replicas of a worker", x.replicas, 1, group_max / x.workers);
@@ -76,7 +76,7 @@ bool is_static(const std::vector<tensor_spec>& specs) {
 class piece_source {
 public:
   /// @pre the options are checked
-  piece_source(autosharded share, const input_options& options, bool own_streams,
+  piece_source(autosharded share, const pipeline_options& options, bool own_streams,
                data_context context)
     : share_{std::move(share)},
       context_{context},
@@ -222,7 +222,7 @@ private:
 
 namespace {
 
-std::unique_ptr<piece_source> shared_out(const dataset& data, const input_options& options,
+std::unique_ptr<piece_source> shared_out(const dataset& data, const pipeline_options& options,
                                          data_context context) {
   auto checked_options = checked(options);
   auto share = autoshard(data, options.workers, options.worker, options.policy, context);
@@ -238,7 +238,7 @@ std::unique_ptr<piece_source> shared_out(const dataset& data, const input_option
 
 } // namespace detail
 
-std::int64_t input_context::per_replica_batch_size(std::int64_t global_rows) const {
+std::int64_t pipeline_place::per_replica_batch_size(std::int64_t global_rows) const {
   if (replicas_in_sync < 1 || global_rows % replicas_in_sync != 0)
     throw_failure(errc::invalid_argument, "input: global batch size " + std::to_string(global_rows)
                                             + " is no multiple of the "
@@ -249,16 +249,16 @@ std::int64_t input_context::per_replica_batch_size(std::int64_t global_rows) con
 pipeline_pieces::pipeline_pieces(std::unique_ptr<detail::piece_source> source)
   : source_{std::move(source)} {}
 
-pipeline_pieces::pipeline_pieces(const dataset& data, const input_options& options,
+pipeline_pieces::pipeline_pieces(const dataset& data, const pipeline_options& options,
                                  data_context context)
   : source_{detail::shared_out(data, options, context)} {}
 
 pipeline_pieces pipeline_pieces::from_function(
-  const std::function<dataset(const input_context&)>& function, const input_options& options,
+  const std::function<dataset(const pipeline_place&)>& function, const pipeline_options& options,
   data_context context) {
   if (!function)
     throw_failure(errc::invalid_argument, "input: the function is empty");
-  input_options plain{};
+  pipeline_options plain{};
   plain.workers = options.workers;
   plain.worker = options.worker;
   plain.replicas = options.replicas;

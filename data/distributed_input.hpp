@@ -22,7 +22,7 @@ class piece_source;
 
 /// One worker's place among all, and how the data is divided. All workers have the same values but
 /// for `worker`.
-struct input_options {
+struct pipeline_options {
   std::int64_t workers = 1;
   std::int64_t worker = 0;
   /// Of every worker.
@@ -42,7 +42,7 @@ struct input_options {
 };
 
 /// What a function that makes a worker's dataset is told (row INP-2).
-struct input_context {
+struct pipeline_place {
   std::int64_t workers = 1;
   std::int64_t worker = 0;
   std::int64_t replicas_in_sync = 1;
@@ -77,12 +77,12 @@ class pipeline_pieces {
 public:
   /// Of a dataset of global batches. Throws `invalid_argument` for options that cannot be used,
   /// what `autoshard` throws, and what opening the dataset throws.
-  pipeline_pieces(const dataset& data, const input_options& options, data_context context);
+  pipeline_pieces(const dataset& data, const pipeline_options& options, data_context context);
   /// Of datasets of per-replica batches, one that `function` makes for each worker: nothing is
   /// divided and nothing is shared out, each replica takes an element in turn (row INP-2). Of the
   /// options, only workers, worker and replicas count.
-  static pipeline_pieces from_function(const std::function<dataset(const input_context&)>& function,
-                                       const input_options& options, data_context context);
+  static pipeline_pieces from_function(const std::function<dataset(const pipeline_place&)>& function,
+                                       const pipeline_options& options, data_context context);
   ~pipeline_pieces();
   pipeline_pieces(pipeline_pieces&&) noexcept;
   pipeline_pieces& operator=(pipeline_pieces&&) noexcept;

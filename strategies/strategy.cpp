@@ -1,5 +1,7 @@
 #include <troupe/strategies/strategy.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <troupe/device/context.hpp>
@@ -109,8 +111,28 @@ void check_count(const sync_state& state, const char* what, std::size_t componen
                     + " replicas here");
 }
 
+/// The components that have a value.
+std::vector<tensor> with_value(const char* what, const per_replica<tensor>& value) {
+  std::vector<tensor> out;
+  for (const auto& each : value)
+    if (each.defined())
+      out.push_back(each);
+  if (out.empty())
+    throw_failure(errc::invalid_argument, std::string{what} + ": no component has a value");
+  return out;
+}
+
+/// For a replica of several workers that had no data.
+tensor stand_in_for(const reduction& op, const per_replica<tensor>& value) {
+  const auto like = with_value("reduce", value)[0];
+  if (op.op != reduce_op::sum && op.op != reduce_op::mean)
+    return like; // an extreme that is there already
+  return tensor::zeros(like.type(), like.shape());
+}
+
 } // namespace
 
+/// A component without a value is that of a replica that had no data: it counts for nothing.
 tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
                         std::optional<std::vector<std::int64_t>> axis) const {
   state_->require_cross_replica("reduce");
@@ -127,11 +149,18 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
   const bool mean = op.op == reduce_op::mean;
   if (state_->options().workers > 1) {
     auto all = run(
-      [&op, &axis, mean](replica_context& ctx, const tensor& mine) {
-        if (!axis)
+      [&op, &axis, &value, mean](replica_context& ctx, const tensor& own) {
+        const auto mine = own.defined() ? own : stand_in_for(op, value);
+        if (!axis && !mean)
           return ctx.all_reduce(op, mine);
+        if (!axis) {
+          const auto count = ctx.all_reduce(reduce_op::sum, std::int64_t{own.defined() ? 1 : 0});
+          return detail::divide(ctx.all_reduce(reduce_op::sum, mine), count);
+        }
         std::int64_t elements = 0;
         auto part = detail::reduce_axes("reduce", op, mine, *axis, elements);
+        if (!own.defined())
+          elements = 0;
         if (!mean)
           return ctx.all_reduce(op, part);
         const auto total = ctx.all_reduce(reduce_op::sum, elements);
@@ -140,11 +169,12 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
       value);
     return all[0];
   }
+  const auto there = with_value("reduce", value);
   if (!axis)
-    return detail::reduce_tensors("reduce", op, value.local_results());
+    return detail::reduce_tensors("reduce", op, there);
   std::vector<tensor> parts;
   std::int64_t total = 0;
-  for (const auto& each : value) {
+  for (const auto& each : there) {
     std::int64_t elements = 0;
     parts.push_back(detail::reduce_axes("reduce", op, each, *axis, elements));
     total += elements;
@@ -189,7 +219,7 @@ tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) con
   if (state_->options().workers > 1)
     return run([axis](replica_context& ctx, const tensor& x) { return ctx.all_gather(x, axis); },
                value)[0];
-  return detail::concatenate_along("gather", value.local_results(), axis);
+  return detail::concatenate_along("gather", with_value("gather", value), axis);
 }
 
 tensor strategy::gather(const tensor& value, std::int64_t) const {
@@ -327,16 +357,17 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
     std::size_t end = at + 1;
     while (end < out.size() && out[end].type() == out[at].type())
       ++end;
-    const bool ints = mean && is_integer(out[at].type());
-    const auto how = ints ? reduction{reduce_op::sum} : op;
+    const auto divisor = live_ == 0 ? state_->count() : live_;
+    const bool apart = mean && (is_integer(out[at].type()) || divisor != state_->count());
+    const auto how = apart ? reduction{reduce_op::sum} : op;
     auto call = described("all_reduce", op, out[at]);
     for (std::size_t i = at + 1; i < end; ++i)
       call.shapes.push_back(out[i].shape());
     state_->collective(local_, std::move(call), [&](collective_group& group) {
       return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
     });
-    for (std::size_t i = at; ints && i < end; ++i)
-      out[i] = detail::divide(out[i], state_->count());
+    for (std::size_t i = at; apart && i < end; ++i)
+      out[i] = detail::divide(out[i], divisor);
     at = end;
   }
   return out;
@@ -397,7 +428,7 @@ sparse_gradient replica_context::all_reduce(const reduction& op, const sparse_gr
                                             + std::string{to_string(op.op)});
   sparse_gradient out{.indices = all_gather(x.indices, 0), .values = all_gather(x.values, 0)};
   if (op.op == reduce_op::mean)
-    out.values = detail::divide(out.values, state_->count());
+    out.values = detail::divide(out.values, live_ == 0 ? state_->count() : live_);
   return out;
 }
 
@@ -428,6 +459,77 @@ void replica_context::barrier() {
   state_->collective(local_, {.kind = "barrier"}, [&](collective_group& group) {
     return group.barrier({.deadline = state_->options().collective_timeout});
   });
+}
+
+// --- replicas without data
+
+namespace {
+
+/// What changes nothing in a reduction.
+template <class T>
+void fill_neutral(tensor& x, reduce_op op) {
+  using limits = std::numeric_limits<T>;
+  T value{};
+  if (op == reduce_op::prod)
+    value = T{1};
+  else if (op == reduce_op::min)
+    value = limits::has_infinity ? limits::infinity() : limits::max();
+  else if (op == reduce_op::max)
+    value = limits::has_infinity ? -limits::infinity() : limits::lowest();
+  for (auto& each : x.mutable_as<T>())
+    each = value;
+}
+
+tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
+  auto x = tensor::zeros(type, shape);
+  switch (type) {
+    case dtype::u8: fill_neutral<std::uint8_t>(x, op); break;
+    case dtype::i8: fill_neutral<std::int8_t>(x, op); break;
+    case dtype::i32: fill_neutral<std::int32_t>(x, op); break;
+    case dtype::i64: fill_neutral<std::int64_t>(x, op); break;
+    case dtype::f32: fill_neutral<float>(x, op); break;
+    case dtype::f64: fill_neutral<double>(x, op); break;
+    default:
+      if (op != reduce_op::sum && op != reduce_op::mean)
+        throw_failure(errc::invalid_argument,
+                      "all_reduce: " + std::string{to_string(op)} + " of " + to_string(type)
+                        + " with a replica that has no data; use empty_pieces::call");
+  }
+  return x;
+}
+
+} // namespace
+
+bool replica_context::stand_in_once(const std::vector<bool>& silent) {
+  const auto next = state_->await_call(local_, silent);
+  if (!next)
+    return false;
+  if (next->kind == "barrier") {
+    barrier();
+  } else if (next->kind == "all_reduce") {
+    const auto op = detail::parse_reduce_op(next->how); // a user's own has no neutral element
+    std::vector<tensor> xs;
+    for (const auto& shape : next->shapes)
+      xs.push_back(neutral(next->type, shape, op));
+    (void)all_reduce(op, xs);
+  } else if (next->kind == "all_gather") {
+    auto shape = next->shapes[0];
+    const auto axis = std::find(shape.begin(), shape.end(), -1);
+    *axis = 0;
+    (void)all_gather(tensor::zeros(next->type, shape), axis - shape.begin());
+  } else if (next->kind == "broadcast") {
+    (void)broadcast(tensor::zeros(next->type, next->shapes[0]),
+                    static_cast<std::uint32_t>(std::stoul(next->how.substr(5))));
+  } else {
+    throw_failure(errc::invalid_argument,
+                  next->kind + ": a replica without data cannot take part; use empty_pieces::call");
+  }
+  return true;
+}
+
+void replica_context::stand_in(const std::vector<bool>& silent) {
+  while (stand_in_once(silent))
+    ;
 }
 
 std::shared_ptr<void> replica_context::merge(std::string what, std::shared_ptr<void> arguments,

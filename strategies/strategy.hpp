@@ -184,7 +184,13 @@ public:
   template <class F, class... Args>
   auto merge_call(F f, Args... args);
 
+  /// For the strategy: a mean is that of so many replicas, those that have data.
+  void set_live(std::uint32_t replicas) { live_ = replicas; }
+  /// For the strategy: makes the calls that the others make, with nothing of its own.
+  void stand_in(const std::vector<bool>& silent);
+
 private:
+  bool stand_in_once(const std::vector<bool>& silent);
   std::shared_ptr<void> merge(std::string what, std::shared_ptr<void> arguments,
                               detail::merge_body body);
   void check_current(const char* what) const;
@@ -192,6 +198,7 @@ private:
   T arithmetic(const reduction& op, const tensor& x);
   const std::shared_ptr<detail::sync_state> state_;
   const std::uint32_t local_;
+  std::uint32_t live_ = 0; ///< 0: all
   std::shared_ptr<device_context> device_{};
 };
 

@@ -2,6 +2,9 @@
 
 // The templates of strategy.hpp.
 
+#include <algorithm>
+#include <optional>
+
 #include <troupe/strategies/embedding.hpp>
 #include <troupe/transport/collective_group.hpp>
 
@@ -37,6 +40,20 @@ template <class F, class... Args>
 using replica_result_t = std::decay_t<decltype(call_replica(
   std::declval<F&>(), std::declval<replica_context&>(), std::declval<selected_t<Args>>()...))>;
 
+/// Whether replica `i` has no data in an argument, and how many have; see `distributed_batch`.
+template <class X>
+bool is_silent(const X& x, std::size_t i) {
+  if constexpr (requires { nest<X>::is_silent(x, i); })
+    return nest<X>::is_silent(x, i);
+  else
+    return false;
+}
+template <class X>
+void note_live(const X& x, std::uint32_t& live) {
+  if constexpr (requires { nest<X>::live(x); })
+    live = nest<X>::live(x);
+}
+
 /// The results of the replicas in a merge call, or what a merge function gave for all.
 template <class R>
 merge_values spread(R result, std::size_t replicas) {
@@ -69,11 +86,33 @@ auto strategy::run(F f, Args... args) const {
     F f;
     std::tuple<Args...> args;
     std::vector<std::optional<std::conditional_t<std::is_void_v<R>, bool, R>>> results;
+    std::vector<bool> silent;
+    std::uint32_t live = 0;
   };
+  const auto n = num_local_replicas();
+  std::vector<bool> silent(n);
+  std::uint32_t live = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    silent[i] = (detail::is_silent(args, i) || ...);
+  (detail::note_live(args, live), ...);
+  if (std::find(silent.begin(), silent.end(), false) == silent.end())
+    silent.assign(n, false); // nobody here whose calls they could make
   // Shared with the lanes: one that hangs may outlive this call.
-  auto shared = std::make_shared<job>(job{std::move(f), {std::move(args)...}, {}});
-  shared->results.resize(num_local_replicas());
+  auto shared =
+    std::make_shared<job>(job{std::move(f), {std::move(args)...}, {}, std::move(silent), live});
+  shared->results.resize(n);
   detail::run_replicas(state_, [shared](replica_context& ctx, std::uint32_t local) {
+    ctx.set_live(shared->live);
+    if (shared->silent[local]) {
+      ctx.stand_in(shared->silent);
+      if constexpr (std::is_void_v<R>)
+        return;
+      else if constexpr (std::is_default_constructible_v<R>)
+        return (void)shared->results[local].emplace();
+      else
+        throw_failure(errc::invalid_argument, "run: a replica without data has no result of a type "
+                                              "that can't be empty; use empty_pieces::call");
+    }
     F mine = shared->f; // each replica its own copy: they run at once
     auto call = [&](const Args&... each) -> decltype(auto) {
       return detail::call_replica(mine, ctx, select_replica(local, each)...);

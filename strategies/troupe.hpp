@@ -21,6 +21,7 @@
 #include <troupe/strategies/cluster_spec.hpp>
 #include <troupe/strategies/device_assignment.hpp>
 #include <troupe/strategies/device_name.hpp>
+#include <troupe/strategies/distributed_dataset.hpp>
 #include <troupe/strategies/distributed_variable.hpp>
 #include <troupe/strategies/embedding.hpp>
 #include <troupe/strategies/input_context.hpp>

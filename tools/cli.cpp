@@ -1,4 +1,5 @@
 #include "cli.hpp"
+#include "replica_train.hpp"
 
 #include <algorithm>
 
@@ -42,6 +43,12 @@ void add_training_flags(CLI::App& app, training_options& t) {
     ->check(CLI::Range(1, 1'000'000'000))
     ->needs(directory);
   app.add_option("--device", t.device, "of the workers' steps: gpu:0, cpu:0 (plain CPU code)");
+  app
+    .add_option("--strategy", t.strategy,
+                "parameter_server, one_device, mirrored, central_storage (parameter_server)")
+    ->check(CLI::IsMember(strategy_names()));
+  app.add_option("--replicas", t.replicas, "of a synchronous strategy, one a CPU lane (2)")
+    ->check(CLI::Range(1, 64));
   app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
   app.add_flag("--effect-once,!--no-effect-once", t.effect_once,
                "off: servers apply a repeated update again, and the end tells how often");

@@ -11,6 +11,7 @@
 #include "cli.hpp"
 #include "fashion_mnist.hpp"
 #include "launcher.hpp"
+#include "replica_train.hpp"
 #include "report.hpp"
 #include "screen.hpp"
 #include "stats.hpp"
@@ -100,7 +101,9 @@ int run_program(tr::runtime_options options, const training_options& training, i
   training_report report;
   try {
     tr::runtime rt{std::move(options)};
-    report = train_fashion_mnist(rt, training, listener, stop);
+    report = training.strategy == "parameter_server"
+               ? train_fashion_mnist(rt, training, listener, stop)
+               : train_on_replicas(rt, training, listener, stop);
     rt.shutdown();
   } catch (const tr::error&) {
     listener.close();
@@ -130,6 +133,10 @@ int run(const train_command& train) {
   options.effect_once = train.launch.training.effect_once;
   if (!train.launch.training.device.empty())
     options.devices = {train.launch.training.device};
+  if (train.launch.training.strategy != "parameter_server") {
+    options.workers = options.servers = 1; // they have nothing to do
+    options.cpu_devices = train.launch.training.replicas;
+  }
   return run_program(options, train.launch.training, -1);
 }
 

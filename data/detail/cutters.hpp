@@ -12,7 +12,7 @@ namespace troupe::detail {
 
 /// What a cutter knows of its place.
 struct cut_plan {
-  input_options options{};
+  pipeline_options options{};
   /// G, or -1.
   std::int64_t global_rows = -1;
   /// Every worker reads everything and takes its own of each step's pieces.

@@ -68,6 +68,10 @@ public:
   /// A collective operation of replica `local`, described and driven; throws what it ends with.
   void collective(std::uint32_t local, replica_call call,
                   const std::function<result<void>(collective_group&)>& drive);
+  /// See `replica_lanes::await_call`.
+  std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent) {
+    return lanes_ ? lanes_->await_call(local, silent) : std::nullopt;
+  }
   std::shared_ptr<device_context> device_of(std::uint32_t local);
   std::string status() const;
   /// Numbers for names.

@@ -42,16 +42,16 @@ words steps_of(pipeline_pieces& input, std::size_t max = 1000) {
   return out;
 }
 
-words steps_of(const dataset& data, input_options options, std::size_t max = 1000) {
+words steps_of(const dataset& data, pipeline_options options, std::size_t max = 1000) {
   fake_ports ports;
   pipeline_pieces input{data, options, ports.context()};
   return steps_of(input, max);
 }
 
 /// One worker's, with the rule for today's numbers of TensorFlow (the per-batch rule) or Troupe's.
-input_options at(std::int64_t worker, std::int64_t workers, std::int64_t replicas,
+pipeline_options at(std::int64_t worker, std::int64_t workers, std::int64_t replicas,
                  split rule = split::stream, policy how = policy::automatic) {
-  input_options out;
+  pipeline_options out;
   out.workers = workers;
   out.worker = worker;
   out.replicas = replicas;
@@ -70,7 +70,7 @@ dataset mapped(const dataset& x) {
   return x.map([](const element& e) { return e; }); // hides the batch size
 }
 
-failure why(const dataset& data, const input_options& options) {
+failure why(const dataset& data, const pipeline_options& options) {
   return failure_of([&] { steps_of(data, options); });
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("SYNC-INP-5 [5,6,7,8].batch(2): {5|6}, {7|8}, whose squares are {25|36
 TEST_CASE("SYNC-INP-2 from function: nothing rebatched, a worker with 2 replicas takes 2 a step") {
   fake_ports ports;
   int calls = 0;
-  auto make = [&](const input_context& x) {
+  auto make = [&](const pipeline_place& x) {
     ++calls;
     CHECK(x.workers == 2);
     CHECK(x.worker == 1);
@@ -160,7 +160,7 @@ TEST_CASE("SYNC-INP-12 SYNC-I14 passes: the same without reshuffle, others with 
 
 TEST_CASE("SYNC-INP-13 cardinality of the pipeline in steps, known, unknown or infinite") {
   fake_ports ports;
-  auto count = [&](const dataset& x, const input_options& o) {
+  auto count = [&](const dataset& x, const pipeline_options& o) {
     return pipeline_pieces{x, o, ports.context()}.cardinality();
   };
   CHECK(count(counted(10, 4), at(0, 1, 2)) == 3);
@@ -283,7 +283,7 @@ TEST_CASE("SYNC-SPL-18 SYNC-SPL-19 from function: 5 rows of 3 are {3|2}, 20 rows
   fake_ports ports;
   auto rows_of = [&](std::int64_t rows, std::int64_t batch) {
     auto input = pipeline_pieces::from_function(
-      [=](const input_context&) { return counted(rows, batch); }, at(0, 1, 2), ports.context());
+      [=](const pipeline_place&) { return counted(rows, batch); }, at(0, 1, 2), ports.context());
     auto step = input.next();
     CHECK_FALSE(input.next().has_data);
     return std::pair{step.pieces[0].data[0].rows(), step.pieces[1].data[0].rows()};
@@ -294,7 +294,7 @@ TEST_CASE("SYNC-SPL-18 SYNC-SPL-19 from function: 5 rows of 3 are {3|2}, 20 rows
 
 TEST_CASE("SYNC-SPL-20 from function: replicas may have other inner shapes") {
   fake_ports ports;
-  auto make = [](const input_context&) {
+  auto make = [](const pipeline_place&) {
     return dataset::range(2, 4).map([](const element& x) {
       auto n = x.item<std::int64_t>();
       tensor out{dtype::i64, {2, n}};
@@ -361,7 +361,7 @@ TEST_CASE("SYNC-MWI-7 SYNC-I7 OFF, batches of unknown size 8 and 4, 2 workers") 
 
 TEST_CASE("SYNC-MWI-8 SYNC-I12 from function, 4 a replica, sharded by element: the second step") {
   fake_ports ports;
-  auto make = [](const input_context& x) {
+  auto make = [](const pipeline_place& x) {
     return counted(14, x.per_replica_batch_size(8)).shard(x.workers, x.worker);
   };
   auto chief = pipeline_pieces::from_function(make, at(0, 2, 1), ports.context());
@@ -374,7 +374,7 @@ TEST_CASE("SYNC-I13 chief and worker, G = 10 from function: first batches sum to
   fake_ports ports;
   auto sum_of = [&](std::int64_t worker) {
     auto input = pipeline_pieces::from_function(
-      [](const input_context& x) {
+      [](const pipeline_place& x) {
         return counted(10, x.per_replica_batch_size(10)).shard(x.workers, x.worker);
       },
       at(worker, 2, 1), ports.context());
@@ -399,7 +399,7 @@ TEST_CASE("SYNC-MWI-10 SYNC-I9 range(4) as it is: AUTO shares it out, OFF gives 
 
 TEST_CASE("SYNC-MWI-11 SYNC-I10 from function, range(8) and range(9) by 2: step 5 is {-}, {8}") {
   fake_ports ports;
-  auto make = [](const input_context& x) { return counted(8 + x.worker, 2); };
+  auto make = [](const pipeline_place& x) { return counted(8 + x.worker, 2); };
   auto w0 = pipeline_pieces::from_function(make, at(0, 2, 1), ports.context());
   auto w1 = pipeline_pieces::from_function(make, at(1, 2, 1), ports.context());
   for (const auto* want : {"0 1", "2 3", "4 5", "6 7"}) {
@@ -516,7 +516,7 @@ TEST_CASE("SYNC-ITR-8 a dataset without elements ends in its first step") {
 TEST_CASE(
   "SYNC-ITR-7 SYNC-ITR-9 SYNC-ITR-10 partial steps: not when infinite or static and alone") {
   fake_ports ports;
-  auto input = [&](const dataset& x, const input_options& o) {
+  auto input = [&](const dataset& x, const pipeline_options& o) {
     return pipeline_pieces{x, o, ports.context()};
   };
   auto fixed = dataset::range(16).batch(8, true);
@@ -524,7 +524,7 @@ TEST_CASE(
   CHECK_FALSE(input(fixed, at(0, 1, 2)).has_partial_steps());
   CHECK(input(fixed, at(0, 2, 1)).has_partial_steps());
   CHECK(input(counted(16, 8), at(0, 1, 2)).has_partial_steps());
-  auto spec = [&](const dataset& x, const input_options& o) {
+  auto spec = [&](const dataset& x, const pipeline_options& o) {
     return to_string(input(x, o).element_spec()[0]);
   };
   CHECK(spec(fixed, at(0, 1, 2)) == "i64[4]");
@@ -614,7 +614,7 @@ TEST_CASE("SYNC part 1: AUTO that falls back to DATA says so, and is the same as
 }
 
 TEST_CASE("input: options out of their domain are refused by name and value") {
-  auto refused = [](input_options x) {
+  auto refused = [](pipeline_options x) {
     auto got = why(counted(4, 2), x);
     CHECK(got.code == errc::invalid_argument);
     return got.text;

@@ -16,7 +16,7 @@ using policy = autoshard_policy;
 using rows = std::vector<std::vector<std::int64_t>>;
 
 struct setting {
-  input_options options{};
+  pipeline_options options{};
   dataset data{};
 };
 
@@ -35,8 +35,8 @@ rows rest_of(pipeline_pieces& input, std::size_t max = 1000) {
   return out;
 }
 
-input_options at(std::int64_t worker, std::int64_t workers, std::int64_t replicas) {
-  input_options out;
+pipeline_options at(std::int64_t worker, std::int64_t workers, std::int64_t replicas) {
+  pipeline_options out;
   out.workers = workers;
   out.worker = worker;
   out.replicas = replicas;

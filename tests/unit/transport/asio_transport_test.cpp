@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -234,6 +235,43 @@ TEST_CASE_TEMPLATE("sockets: wake ends a wait, from another thread or before it 
   CHECK(poller->wait(soon()));
   CHECK(!poller->wait(clock.now()));
   CHECK(!poller->wait(clock.now() + 2ms));
+}
+
+TEST_CASE("sockets: whoever calls when no descriptor is left is turned away, not reported for ever") {
+  real_clock clock;
+  auto transport = make_asio_transport(clock);
+  auto listener = transport->listen("127.0.0.1:0").value_or_throw();
+  auto poller = transport->make_poller();
+  poller->watch(*listener);
+  auto caller = transport->connect(listener->address(), soon()).value_or_throw();
+  auto hears = transport->make_poller();
+  hears->watch(*caller, false);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int next = ::dup(STDIN_FILENO); // the lowest number that is free
+  ::close(next);
+  rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const bool called = poller->wait(soon());
+  auto accepted = listener->try_accept();
+  const time_point until = clock.now() + 50ms;
+  const bool again = poller->wait(until);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(called);
+  CHECK(accepted == nullptr);
+  CHECK(!again);
+  REQUIRE(hears->wait(soon()));
+  std::string x(4, '\0');
+  const std::array<mutable_bytes, 1> in{std::as_writable_bytes(std::span{x})};
+  auto got = caller->try_receive(in);
+  REQUIRE(!got);
+  CHECK(got.error().code == errc::connection_lost);
+  auto other = transport->connect(listener->address(), soon()).value_or_throw();
+  while (!accepted) {
+    REQUIRE(poller->wait(soon()));
+    accepted = listener->try_accept();
+  }
+  CHECK(send(*other, "x") == 1);
 }
 
 TEST_CASE_TEMPLATE("sockets: a wait without anything ready lasts until its deadline", Over,

@@ -1,0 +1,278 @@
+#include <troupe/strategies/distributed_dataset.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+#include <troupe/strategies/detail/sync_state.hpp>
+#include <troupe/transport/collective_group.hpp>
+
+namespace troupe {
+
+using detail::distributed_source;
+using detail::sync_state;
+
+// --- a step's input
+
+distributed_batch::distributed_batch(input_step step, std::uint32_t live, empty_pieces empties)
+  : pieces_{std::move(step.pieces)}, live_{live}, empties_{empties} {}
+
+const element& distributed_batch::piece(std::size_t replica) const {
+  if (replica >= pieces_.size())
+    throw_failure(errc::out_of_range, "distributed_batch: piece " + std::to_string(replica) + " of "
+                                        + std::to_string(pieces_.size()));
+  return pieces_[replica].data;
+}
+
+const std::vector<std::uint64_t>& distributed_batch::global_rows(std::size_t replica) const {
+  (void)piece(replica);
+  return pieces_[replica].global_rows;
+}
+
+bool distributed_batch::is_empty(std::size_t replica) const {
+  (void)piece(replica);
+  return pieces_[replica].empty();
+}
+
+per_replica<tensor> distributed_batch::part(std::size_t i) const {
+  std::vector<tensor> out;
+  for (const auto& each : pieces_)
+    out.push_back(each.data[i]);
+  return per_replica<tensor>{std::move(out)};
+}
+
+per_replica<tensor> distributed_batch::only() const {
+  std::vector<tensor> out;
+  for (const auto& each : pieces_)
+    out.push_back(each.data.only());
+  return per_replica<tensor>{std::move(out)};
+}
+
+// --- the source
+
+namespace detail {
+
+/// What a distributed dataset is made of: shared by its handles and iterators.
+class distributed_source {
+public:
+  distributed_source(std::shared_ptr<sync_state> of, distribute_options options)
+    : of_{std::move(of)}, options_{std::move(options)} {}
+
+  /// One pipeline for all local replicas, or one for each.
+  std::vector<std::unique_ptr<pipeline_pieces>> open() const {
+    std::vector<std::unique_ptr<pipeline_pieces>> out;
+    const bool each = options_.input.replication == input_replication::per_replica;
+    for (std::uint32_t i = 0; i < (each ? of_->local_count() : 1); ++i)
+      out.push_back(open_one(each ? of_->count() : of_->options().workers,
+                             each ? of_->first_id() + i : of_->options().worker,
+                             each ? 1 : of_->local_count()));
+    return out;
+  }
+
+  const std::shared_ptr<sync_state>& of() const { return of_; }
+  const distribute_options& options() const { return options_; }
+  dataset global{};
+  std::function<dataset(const input_context&)> function{};
+
+private:
+  std::unique_ptr<pipeline_pieces> open_one(std::int64_t pipelines, std::int64_t pipeline,
+                                            std::int64_t replicas) const {
+    pipeline_options how{.workers = pipelines,
+                         .worker = pipeline,
+                         .replicas = replicas,
+                         .policy = options_.policy,
+                         .rule = options_.rule,
+                         .weights = options_.weights,
+                         .rebatch = options_.rebatch,
+                         .shared_seed = options_.shared_seed};
+    const data_context from{of_->env()};
+    if (!function)
+      return std::make_unique<pipeline_pieces>(global, how, from);
+    const auto n = of_->count();
+    return std::make_unique<pipeline_pieces>(pipeline_pieces::from_function(
+      [this, n](const pipeline_place& at) {
+        return function({.num_input_pipelines = static_cast<std::uint32_t>(at.workers),
+                         .input_pipeline_id = static_cast<std::uint32_t>(at.worker),
+                         .num_replicas_in_sync = n});
+      },
+      how, from));
+  }
+  const std::shared_ptr<sync_state> of_;
+  const distribute_options options_;
+};
+
+} // namespace detail
+
+distributed_iterator::distributed_iterator(std::shared_ptr<distributed_source> source)
+  : source_{std::move(source)}, pipelines_{source_->open()} {}
+distributed_iterator::~distributed_iterator() = default;
+distributed_iterator::distributed_iterator(distributed_iterator&&) noexcept = default;
+distributed_iterator& distributed_iterator::operator=(distributed_iterator&&) noexcept = default;
+
+std::optional<distributed_batch> distributed_iterator::try_next() {
+  const auto& of = source_->of();
+  of->require_cross_replica("next");
+  if (ended_)
+    return std::nullopt;
+  input_step step;
+  for (auto& pipeline : pipelines_) {
+    auto part = pipeline->next();
+    step.has_data = step.has_data || part.has_data;
+    for (auto& piece : part.pieces)
+      step.pieces.push_back(std::move(piece));
+  }
+  std::uint32_t live = 0;
+  for (const auto& piece : step.pieces)
+    live += piece.empty() ? 0 : 1;
+  std::int64_t going = step.has_data ? 1 : 0;
+  if (of->options().workers > 1 && pipelines_[0]->has_partial_steps()) {
+    const auto all = strategy{of}.run([live, going](replica_context& ctx) {
+      const bool first = ctx.replica_id_in_sync_group() % ctx.strategy().num_local_replicas() == 0;
+      return ctx.all_reduce(reduce_op::sum,
+                            tensor::vector<std::int64_t>({first ? live : 0, first ? going : 0}));
+    });
+    live = static_cast<std::uint32_t>(all[0].as<std::int64_t>()[0]);
+    going = all[0].as<std::int64_t>()[1];
+  } else if (of->options().workers > 1) {
+    live = of->count();
+  }
+  if (going == 0) {
+    ended_ = true;
+    return std::nullopt;
+  }
+  return distributed_batch{std::move(step), live, source_->options().empties};
+}
+
+distributed_batch distributed_iterator::next() {
+  auto out = try_next();
+  if (!out)
+    throw_failure(errc::end_of_data, "next: no replica of " + source_->of()->text()
+                                       + " has data any more");
+  return *std::move(out);
+}
+
+void distributed_iterator::start_pass(std::uint64_t pass) {
+  for (auto& each : pipelines_)
+    each->start_pass(pass);
+  ended_ = false;
+}
+
+std::uint64_t distributed_iterator::pass() const { return pipelines_[0]->pass(); }
+
+/// As many positions as pipelines, each behind its length in eight hexadecimal digits.
+std::string distributed_iterator::save_position() const {
+  std::string out;
+  for (const auto& each : pipelines_) {
+    const auto one = each->save();
+    char length[9];
+    std::snprintf(length, sizeof length, "%08zx", one.size());
+    out += length + one;
+  }
+  return out;
+}
+
+void distributed_iterator::restore_position(std::string_view bytes) {
+  std::vector<std::string> parts;
+  for (auto rest = bytes; !rest.empty();) {
+    std::size_t length = 0;
+    const auto* end = rest.data() + std::min<std::size_t>(rest.size(), 8);
+    const auto got = std::from_chars(rest.data(), end, length, 16);
+    if (rest.size() < 8 || got.ptr != end || length > rest.size() - 8)
+      throw_failure(errc::corrupt, "restore_position: byte "
+                                     + std::to_string(bytes.size() - rest.size())
+                                     + " is not the begin of a position");
+    parts.emplace_back(rest.substr(8, length));
+    rest.remove_prefix(8 + length);
+  }
+  if (parts.size() != pipelines_.size())
+    throw_failure(errc::mismatch, "restore_position: " + std::to_string(parts.size())
+                                    + " pipelines were saved, there are "
+                                    + std::to_string(pipelines_.size()));
+  std::vector<std::string> before;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    before.push_back(pipelines_[i]->save());
+    try {
+      pipelines_[i]->restore(parts[i]);
+    } catch (...) {
+      while (i-- > 0)
+        pipelines_[i]->restore(before[i]);
+      throw;
+    }
+  }
+  ended_ = false;
+}
+
+std::vector<tensor_spec> distributed_iterator::element_spec() const {
+  return pipelines_[0]->element_spec();
+}
+
+std::vector<tensor_spec> distributed_dataset::element_spec() const {
+  return source_->open()[0]->element_spec();
+}
+std::int64_t distributed_dataset::cardinality() const {
+  return source_->open()[0]->cardinality();
+}
+std::string distributed_dataset::note() const { return source_->open()[0]->note(); }
+
+// --- making them
+
+namespace {
+
+std::shared_ptr<distributed_source> source_of(const strategy& s, const char* what,
+                                              distribute_options options, bool from_function) {
+  s.state()->require_cross_replica(what);
+  const auto kind = s.state()->options().kind;
+  auto ok = check_input_options(
+    options.input, from_function ? input_source::dataset_function : input_source::dataset,
+    kind == detail::strategy_kind::mirrored);
+  if (!ok)
+    throw_failure(std::move(ok.error()));
+  return std::make_shared<distributed_source>(s.state(), std::move(options));
+}
+
+} // namespace
+
+distributed_dataset distribute_dataset(const strategy& s, const dataset& global_batches,
+                                       distribute_options options) {
+  auto source = source_of(s, "distribute_dataset", std::move(options), false);
+  source->global = global_batches;
+  return distributed_dataset{std::move(source)};
+}
+
+distributed_dataset distribute_datasets_from_function(
+  const strategy& s, std::function<dataset(const input_context&)> function,
+  distribute_options options) {
+  auto source = source_of(s, "distribute_datasets_from_function", std::move(options), true);
+  source->function = std::move(function);
+  return distributed_dataset{std::move(source)};
+}
+
+tensor gather_ordered(const strategy& s, const per_replica<tensor>& value,
+                      const distributed_batch& of) {
+  std::vector<tensor> rows;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const auto& numbers = of.global_rows(i);
+    const auto got = value[i].defined() ? value[i].rows() : 0;
+    if (got != static_cast<std::int64_t>(numbers.size()))
+      throw_failure(errc::shape_mismatch, "gather_ordered: component " + std::to_string(i) + " has "
+                                            + std::to_string(got) + " rows, its piece "
+                                            + std::to_string(numbers.size()));
+    std::vector<std::int64_t> own(numbers.begin(), numbers.end());
+    rows.push_back(tensor::of<std::int64_t>({static_cast<std::int64_t>(own.size())},
+                                            std::span<const std::int64_t>{own}));
+  }
+  const auto all = s.gather(value, 0);
+  const auto order = s.gather(per_replica<tensor>{std::move(rows)}, 0);
+  std::vector<std::size_t> at(static_cast<std::size_t>(order.size()));
+  std::iota(at.begin(), at.end(), std::size_t{0});
+  const auto numbers = order.as<std::int64_t>();
+  std::sort(at.begin(), at.end(), [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
+  std::vector<tensor> parts;
+  for (auto i : at)
+    parts.push_back(all.rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1));
+  return parts.empty() ? all : concatenate(parts);
+}
+
+} // namespace troupe

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/data/dataset.hpp>
+#include <troupe/data/distributed_input.hpp>
+#include <troupe/strategies/distributed_values.hpp>
+#include <troupe/strategies/input_context.hpp>
+#include <troupe/strategies/strategy.hpp>
+
+namespace troupe {
+
+/// What becomes of a replica that a step has no data for.
+enum class empty_pieces : std::uint8_t {
+  /// Its function is not called: it adds nothing to sums and counts, and a mean is that of the
+  /// others. It takes part in the others' collective calls all the same, with nothing; in a merge
+  /// call it can't. Where none of a worker's replicas has data while another worker's has, its
+  /// functions are called with zero rows.
+  skip = 0,
+  /// It is called with tensors of zero rows.
+  call = 1
+};
+
+struct distribute_options {
+  autoshard_policy policy = autoshard_policy::automatic;
+  split rule = split::stream;
+  /// One a replica of the whole group, in rank order; empty: all alike (part 2, row 7).
+  std::vector<std::uint32_t> weights{};
+  /// False: elements are not divided; each replica takes one in turn.
+  bool rebatch = true;
+  empty_pieces empties = empty_pieces::skip;
+  /// What shuffles without a seed draw from, the same on all workers.
+  std::uint64_t shared_seed = 0;
+  input_options input{};
+};
+
+/// One step's input: a piece for each local replica. As an argument of `strategy::run` each replica
+/// gets its `element`. A plain value that shares its tensors.
+class distributed_batch {
+public:
+  distributed_batch() = default;
+  distributed_batch(input_step step, std::uint32_t live, empty_pieces empties);
+
+  std::size_t size() const { return pieces_.size(); }
+  const element& piece(std::size_t replica) const;
+  /// For every row of the piece its place in the pass.
+  const std::vector<std::uint64_t>& global_rows(std::size_t replica) const;
+  bool is_empty(std::size_t replica) const;
+  /// Part `i` of all pieces.
+  per_replica<tensor> part(std::size_t i) const;
+  /// The only part.
+  per_replica<tensor> only() const;
+  /// Replicas of the whole group that have data.
+  std::uint32_t live_replicas() const { return live_; }
+  empty_pieces empties() const { return empties_; }
+
+private:
+  std::vector<input_piece> pieces_{};
+  std::uint32_t live_ = 0;
+  empty_pieces empties_ = empty_pieces::skip;
+};
+
+namespace detail {
+
+template <>
+struct nest<distributed_batch> {
+  static const element& select(const distributed_batch& x, std::size_t i) { return x.piece(i); }
+  static bool is_silent(const distributed_batch& x, std::size_t i) {
+    return x.empties() == empty_pieces::skip && x.is_empty(i);
+  }
+  static std::uint32_t live(const distributed_batch& x) { return x.live_replicas(); }
+};
+
+class distributed_source;
+
+} // namespace detail
+
+/// Where a strategy's input stands. The program's threads, one at a time; outside replicas (row
+/// SYNC-ITR-4). With several workers each `next` may ask the others whether they have data: all
+/// call it alike.
+class distributed_iterator {
+public:
+  explicit distributed_iterator(std::shared_ptr<detail::distributed_source> source);
+  ~distributed_iterator();
+  distributed_iterator(distributed_iterator&&) noexcept;
+  distributed_iterator& operator=(distributed_iterator&&) noexcept;
+
+  /// The next step; throws `end_of_data` once no replica of any worker has data (row SYNC-ITR-2),
+  /// again at each further call.
+  distributed_batch next();
+  /// The same, or nothing at the end (row SYNC-ITR-5).
+  std::optional<distributed_batch> try_next();
+  /// Begins another pass over the data.
+  void start_pass(std::uint64_t pass);
+  std::uint64_t pass() const;
+  /// The exact position, behind what `next` has given.
+  std::string save_position() const;
+  /// Throws `corrupt`, `mismatch`, and then stays as it was.
+  void restore_position(std::string_view bytes);
+  std::vector<tensor_spec> element_spec() const;
+
+private:
+  std::shared_ptr<detail::distributed_source> source_;
+  std::vector<std::unique_ptr<pipeline_pieces>> pipelines_; ///< one, or one a local replica
+  bool ended_ = false;
+};
+
+/// A dataset as a strategy's replicas take it (rows SYNC-INP): iterated and described, not changed
+/// any more. A handle. `for (auto& batch : ds)` is one pass.
+class distributed_dataset {
+public:
+  explicit distributed_dataset(std::shared_ptr<detail::distributed_source> source)
+    : source_{std::move(source)} {}
+
+  /// From the begin of pass 0.
+  distributed_iterator iterate() const { return distributed_iterator{source_}; }
+
+  class pass_iterator {
+  public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = distributed_batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = distributed_batch*;
+    using reference = distributed_batch&;
+    pass_iterator() = default;
+    explicit pass_iterator(std::shared_ptr<distributed_iterator> at) : at_{std::move(at)} { ++*this; }
+    distributed_batch& operator*() const { return *batch_; }
+    distributed_batch* operator->() const { return batch_.get(); }
+    pass_iterator& operator++() {
+      auto next = at_->try_next();
+      batch_ = next ? std::make_shared<distributed_batch>(std::move(*next)) : nullptr;
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const pass_iterator& a, const pass_iterator& b) {
+      return a.batch_ == b.batch_;
+    }
+
+  private:
+    std::shared_ptr<distributed_iterator> at_{};
+    std::shared_ptr<distributed_batch> batch_{};
+  };
+  pass_iterator begin() const {
+    return pass_iterator{std::make_shared<distributed_iterator>(iterate())};
+  }
+  pass_iterator end() const { return {}; }
+
+  /// Of one replica's piece.
+  std::vector<tensor_spec> element_spec() const;
+  /// Steps of a pass, `infinite_cardinality` or `unknown_cardinality` (row SYNC-INP-13).
+  std::int64_t cardinality() const;
+  /// Why `automatic` came to `data`; else empty.
+  std::string note() const;
+
+private:
+  std::shared_ptr<detail::distributed_source> source_;
+};
+
+/// Each step gives every replica its piece of one global batch (rows SYNC-INP-1, SPL, MWI, ASH).
+distributed_dataset distribute_dataset(const strategy& s, const dataset& global_batches,
+                                       distribute_options options = {});
+/// `function` makes the dataset of per-replica batches of each pipeline: one a worker, or with
+/// `input_replication::per_replica` one a replica (rows SYNC-INP-2, OPT-3).
+distributed_dataset distribute_datasets_from_function(
+  const strategy& s, std::function<dataset(const input_context&)> function,
+  distribute_options options = {});
+
+/// The replicas' rows in dataset order, each once: `value` has a row for each row of the pieces
+/// (part 2, row 7). With several workers all call it.
+tensor gather_ordered(const strategy& s, const per_replica<tensor>& value,
+                      const distributed_batch& of);
+
+} // namespace troupe
