@@ -70,8 +70,9 @@ double mean(std::span<const T> x) {
   return static_cast<double>(sum<T>(x)) / static_cast<double>(x.size());
 }
 
-/// The order is free here; of many lanes none waits for its own last step, so that memory bounds
-/// the loop. NaNs are looked for apart, in two elements at a time.
+/// Any order gives the same bits: zeros come out positive and NaNs as the one quiet NaN. Of many
+/// lanes none waits for its own last step, so that memory bounds the loop. NaNs are looked for
+/// apart, in two elements at a time.
 template <class T>
 T max_element(std::span<const T> x) {
   constexpr T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -99,7 +100,7 @@ T max_element(std::span<const T> x) {
     if (unordered[j] != 0)
       return std::numeric_limits<T>::quiet_NaN();
   }
-  return out;
+  return detail::plain_value(out);
 }
 
 template <class T>
