@@ -4,21 +4,22 @@
 
 #include <troupe/kernels/detail/check.hpp>
 #include <troupe/kernels/detail/exponentials.hpp>
+#include <troupe/kernels/detail/lanes.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace troupe::kernels {
 
 namespace {
 
 // Sums and maxima of a row go in lanes of its own elements, so that long rows vectorise.
-constexpr std::size_t lane_count = 16;
+constexpr std::size_t lane_count = 32;
 // Elements whose exponentials are taken in one loop: rows are often too short for one of their own.
 constexpr std::size_t buffer_len = 1024;
-static_assert(buffer_len % lane_count == 0, "pieces of a row keep their lanes");
 
 template <class Label>
 void expect_labels(const char* function, std::span<const Label> labels, std::size_t classes) {
@@ -27,63 +28,74 @@ void expect_labels(const char* function, std::span<const Label> labels, std::siz
       detail::fail_index(function, "labels", i, static_cast<long long>(labels[i]), classes);
 }
 
+template <class T>
+constexpr T infinite = std::numeric_limits<T>::infinity();
+
 /// The largest of x[0], ..., x[n - 1], n > 0. A NaN may be passed over: its exponential is one.
 template <class T>
-T largest_of(const T* x, std::size_t n) {
+T largest_of_short(const T* x, std::size_t n) {
   T out = x[0];
-  std::size_t i = 0;
-  if (n >= 2 * lane_count) {
-    T lanes[lane_count];
-    for (std::size_t j = 0; j < lane_count; ++j)
-      lanes[j] = x[j];
-    for (i = lane_count; i + lane_count <= n; i += lane_count)
-      for (std::size_t j = 0; j < lane_count; ++j)
-        lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
-    for (T lane : lanes)
-      out = lane > out ? lane : out;
-  }
-  for (; i < n; ++i)
+  for (std::size_t i = 1; i < n; ++i)
     out = x[i] > out ? x[i] : out;
   return out;
 }
 
-/// Short rows are added in order. In longer ones, lane j adds elements j, j + 16, j + 32, ... in that
-/// order; then the lanes fold in halves.
+// A stride of lane_count elements in registers.
 template <class T>
-class row_sum {
-public:
-  /// The row's next elements; all but the last `n` are multiples of `lane_count`.
-  void add(const T* x, std::size_t n) {
-    std::size_t i = 0;
-    for (; i + lane_count <= n; i += lane_count)
-      for (std::size_t j = 0; j < lane_count; ++j)
-        lanes_[j] += x[i + j];
-    for (std::size_t j = 0; i + j < n; ++j)
-      lanes_[j] += x[i + j];
-  }
+using strip = detail::widest_lanes<T>[lane_count * sizeof(T) / sizeof(detail::widest_lanes<T>)];
 
-  T fold() {
-    for (std::size_t half = lane_count / 2; half > 0; half /= 2)
-      for (std::size_t j = 0; j < half; ++j)
-        lanes_[j] += lanes_[j + half];
-    return lanes_[0];
+/// `step(lanes, at)` for the parts of a stride that begins at element `i`.
+template <class T, class F>
+void each_part(strip<T>& parts, std::size_t i, F step) {
+  for (auto& part : parts) {
+    step(part, i);
+    i += sizeof(part) / sizeof(T);
   }
+}
 
-  static T of(const T* row, std::size_t n) {
-    if (n >= 2 * lane_count) {
-      row_sum sum;
-      sum.add(row, n);
-      return sum.fold();
+/// The same for n >= lane_count.
+template <class T>
+T largest_of_wide(const T* x, std::size_t n) {
+  using v = detail::widest_lanes<T>;
+  strip<T> largest;
+  each_part<T>(largest, 0, [=](v& part, std::size_t at) { part = v::load(x + at); });
+  const auto take = [=](v& part, std::size_t at) { part = above(v::load(x + at), part); };
+  for (std::size_t i = lane_count; i + lane_count <= n; i += lane_count)
+    each_part<T>(largest, i, take);
+  each_part<T>(largest, n - lane_count, take); // once more what is there already
+  return detail::fold(largest, [](auto a, auto b) { return above(b, a); });
+}
+
+/// to[i] = e^(from[i] - largest); gives their sum: lane j of 32 adds elements j, j + 32, j + 64,
+/// ..., and the lanes fold in halves. `to` may be `from`.
+template <class T>
+T exp_piece(const T* from, T largest, T* to, std::size_t n) {
+  using v = detail::widest_lanes<T>;
+  strip<T> sums;
+  each_part<T>(sums, 0, [](v& sum, std::size_t) { sum = v::of(T(0)); });
+  const auto exp_at = [=](v x) { return detail::exp_of(x - v::of(largest)); };
+  std::size_t i = 0;
+  for (; i + lane_count <= n; i += lane_count)
+    each_part<T>(sums, i, [=](v& sum, std::size_t at) {
+      const v e = exp_at(v::load(from + at));
+      e.store(to + at);
+      sum = sum + e;
+    });
+  each_part<T>(sums, i, [=](v& sum, std::size_t at) {
+    const std::size_t left = at < n ? n - at : 0;
+    constexpr std::size_t all = sizeof(v) / sizeof(T);
+    if (left >= all) {
+      const v e = exp_at(v::load(from + at));
+      e.store(to + at);
+      sum = sum + e;
+    } else if (left > 0) { // filled up with what has the exponential 0
+      const v e = exp_at(load_first(from + at, left, v::of(-infinite<T>)));
+      store_first(e, to + at, left);
+      sum = sum + e;
     }
-    T sum = T(0);
-    for (std::size_t i = 0; i < n; ++i)
-      sum += row[i];
-    return sum;
-  }
-
-private:
-  T lanes_[lane_count] = {};
-};
+  });
+  return detail::fold(sums, [](auto a, auto b) { return a + b; });
+}
 
 /// to[i] = from[i] - largest, which is never above 0. `to` may be `from`.
 template <class T>
@@ -98,48 +110,55 @@ double log_of(T total) {
   return std::log(static_cast<double>(total));
 }
 
-/// Loss of one row of any length, without its gradient.
+/// Turns the exponentials of a row into its gradient.
 template <class T>
-double row_loss(const T* row, std::size_t classes, std::size_t label) {
+void finish_row(T* row, std::size_t classes, std::size_t label, T total, T batch) {
+  const T part = T(1) / (total * batch);
+  TROUPE_INDEPENDENT_LOOP
+  for (std::size_t c = 0; c < classes; ++c)
+    row[c] *= part;
+  row[label] -= T(1) / batch;
+}
+
+/// Loss of a row of any length. The gradient, if not null, is written; it may be `row`. Pieces of
+/// the row are summed each for itself and then in order.
+template <class T>
+double wide_row_loss(const T* row, std::size_t classes, std::size_t label, T batch, T* gradient) {
   T buffer[buffer_len];
-  const T largest = largest_of(row, classes);
-  row_sum<T> total;
-  for (std::size_t at = 0; at < classes; at += buffer_len) {
-    const std::size_t n = std::min(buffer_len, classes - at);
-    shift(row + at, largest, buffer, n);
-    detail::exp_all(buffer, n);
-    total.add(buffer, n);
-  }
-  return log_of(total.fold()) - static_cast<double>(row[label] - largest);
+  const T largest = largest_of_wide(row, classes);
+  const T at_label = row[label] - largest;
+  T total = T(0);
+  for (std::size_t at = 0; at < classes; at += buffer_len)
+    total += exp_piece(row + at, largest, gradient ? gradient + at : buffer,
+                       std::min(buffer_len, classes - at));
+  if (gradient)
+    finish_row(gradient, classes, label, total, batch);
+  return log_of(total) - static_cast<double>(at_label);
 }
 
-/// Turns the exponentials of a row into its gradient; gives their sum.
-template <class T>
-T finish_row(T* row, std::size_t classes, std::size_t label, T batch, bool with_gradient) {
-  const T total = row_sum<T>::of(row, classes);
-  if (with_gradient) {
-    const T part = T(1) / (total * batch);
-    for (std::size_t c = 0; c < classes; ++c)
-      row[c] *= part;
-    row[label] -= T(1) / batch;
-  }
-  return total;
-}
-
-/// Losses of rows side by side; their exponentials, and then the gradient, go to `work`.
+/// Loss of short rows side by side, of at most `buffer_len` elements in all, with one loop for
+/// their exponentials. The gradient, if not null, is written; it may be `logits`.
 template <class T, class Label>
-double rows_loss(const T* logits, std::span<const Label> labels, std::size_t classes, T* work,
-                 T batch, bool with_gradient) {
+double short_rows_loss(const T* logits, std::span<const Label> labels, std::size_t classes, T batch,
+                       T* gradient) {
+  T buffer[buffer_len];
+  T* const work = gradient ? gradient : buffer;
   double loss = 0.0;
   for (std::size_t r = 0; r < labels.size(); ++r) {
     T* to = work + r * classes;
-    shift(logits + r * classes, largest_of(logits + r * classes, classes), to, classes);
+    shift(logits + r * classes, largest_of_short(logits + r * classes, classes), to, classes);
     loss -= static_cast<double>(to[static_cast<std::size_t>(labels[r])]);
   }
   detail::exp_all(work, labels.size() * classes);
-  for (std::size_t r = 0; r < labels.size(); ++r)
-    loss += log_of(finish_row(work + r * classes, classes, static_cast<std::size_t>(labels[r]),
-                              batch, with_gradient));
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    T* row = work + r * classes;
+    T total = T(0);
+    for (std::size_t c = 0; c < classes; ++c)
+      total += row[c];
+    loss += log_of(total);
+    if (gradient)
+      finish_row(row, classes, static_cast<std::size_t>(labels[r]), total, batch);
+  }
   return loss;
 }
 
@@ -156,19 +175,17 @@ double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
   expect_labels("softmax_cross_entropy", labels, classes);
   if (batch == 0)
     return 0.0;
-  const std::size_t rows_at_once = std::max<std::size_t>(1, buffer_len / classes);
+  const std::size_t rows_at_once = classes < lane_count ? buffer_len / classes : 1;
   double loss = 0.0;
-  T buffer[buffer_len];
   for (std::size_t row = 0; row < batch; row += rows_at_once) {
-    const auto here = labels.subspan(row, std::min(rows_at_once, batch - row));
     const T* in = logits.data() + row * classes;
-    if (!dlogits.empty())
-      loss +=
-        rows_loss(in, here, classes, dlogits.data() + row * classes, static_cast<T>(batch), true);
-    else if (classes <= buffer_len)
-      loss += rows_loss(in, here, classes, buffer, static_cast<T>(batch), false);
+    T* gradient = dlogits.empty() ? nullptr : dlogits.data() + row * classes;
+    if (classes < lane_count)
+      loss += short_rows_loss(in, labels.subspan(row, std::min(rows_at_once, batch - row)), classes,
+                              static_cast<T>(batch), gradient);
     else
-      loss += row_loss(in, classes, static_cast<std::size_t>(here[0]));
+      loss += wide_row_loss(in, classes, static_cast<std::size_t>(labels[row]),
+                            static_cast<T>(batch), gradient);
   }
   return loss / static_cast<double>(batch);
 }
