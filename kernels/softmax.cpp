@@ -29,7 +29,7 @@ void expect_labels(const char* function, std::span<const Label> labels, std::siz
 }
 
 template <class T>
-constexpr T infinite = std::numeric_limits<T>::infinity();
+constexpr T infinity_of = std::numeric_limits<T>::infinity();
 
 /// The largest of x[0], ..., x[n - 1], n > 0. A NaN may be passed over: its exponential is one.
 template <class T>
@@ -89,7 +89,7 @@ T exp_piece(const T* from, T largest, T* to, std::size_t n) {
       e.store(to + at);
       sum = sum + e;
     } else if (left > 0) { // filled up with what has the exponential 0
-      const v e = exp_at(load_first(from + at, left, v::of(-infinite<T>)));
+      const v e = exp_at(load_first(from + at, left, v::of(-infinity_of<T>)));
       store_first(e, to + at, left);
       sum = sum + e;
     }
