@@ -162,6 +162,26 @@ double short_rows_loss(const T* logits, std::span<const Label> labels, std::size
   return loss;
 }
 
+/// Whether a search that starts at row[0] and moves on to what is larger ends at row[at]. Asked of
+/// the one element, so that no step waits for another; there is no early exit to mispredict.
+template <class T>
+bool is_first_largest(const T* row, std::size_t n, std::size_t at) {
+  const T x = row[at];
+  if (row[0] != row[0]) // nothing is larger than a NaN
+    return at == 0;
+  unsigned beaten = x == x ? 0u : 1u; // nor is a NaN
+  if (n < lane_count) {
+    for (std::size_t c = 0; c < n; ++c)
+      beaten |= unsigned{row[c] > x} | (unsigned{row[c] == x} & unsigned{c < at});
+  } else {
+    for (std::size_t c = 0; c < at; ++c)
+      beaten |= unsigned{row[c] >= x};
+    for (std::size_t c = at + 1; c < n; ++c)
+      beaten |= unsigned{row[c] > x};
+  }
+  return beaten == 0;
+}
+
 } // namespace
 
 template <class T, class Label>
@@ -198,11 +218,7 @@ std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> lab
   std::size_t correct = 0;
   for (std::size_t b = 0; b < labels.size(); ++b) {
     const T* row = logits.data() + b * classes;
-    std::size_t best = 0;
-    for (std::size_t c = 1; c < classes; ++c)
-      if (row[c] > row[best])
-        best = c;
-    correct += best == static_cast<std::size_t>(labels[b]) ? 1 : 0;
+    correct += is_first_largest(row, classes, static_cast<std::size_t>(labels[b])) ? 1 : 0;
   }
   return correct;
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <vector>
@@ -153,4 +154,33 @@ TEST_CASE("softmax: NaN, +infinity or nothing but -infinity makes the row and th
           CHECK(std::isnan(gradient[c]));
         CHECK(gradient[classes] == doctest::Approx(0.5 / double(classes)));
       }
+}
+
+TEST_CASE(
+  "softmax: accuracy follows the search from the left, with equals and NaN at every place") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float values[] = {nan, 1.0f, 2.0f, 3.0f, 3.0f, -0.0f};
+  std::size_t wrong = 0, hits = 0;
+  for (std::size_t classes : {1u, 3u, 10u, 31u, 32u, 33u, 70u}) {
+    std::uint32_t state = 3;
+    for (int round = 0; round < 40; ++round) {
+      std::vector<float> row(classes);
+      for (float& x : row) {
+        state = state * 1664525u + 1013904223u;
+        x = values[(state >> 16) % std::size(values)];
+      }
+      std::size_t best = 0;
+      for (std::size_t c = 1; c < classes; ++c)
+        if (row[c] > row[best])
+          best = c;
+      for (std::size_t label = 0; label < classes; ++label) {
+        const std::vector<std::int32_t> labels{static_cast<std::int32_t>(label)};
+        const std::size_t got = k::accuracy_count<float, std::int32_t>(row, labels, classes);
+        wrong += got == (best == label ? 1u : 0u) ? 0 : 1;
+        hits += got;
+      }
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(hits == 7 * 40); // one place a row
 }
