@@ -96,6 +96,16 @@ void elementwise(suite& s, std::size_t n) {
       used(d);
     });
   s.row(
+    "sub", n, 3 * f, "eigen",
+    [&] {
+      k::sub<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map() - b.map();
+      used(d);
+    });
+  s.row(
     "mul", n, 3 * f, "eigen",
     [&] {
       k::mul<float>(a.all(), b.all(), c.all());
@@ -113,6 +123,16 @@ void elementwise(suite& s, std::size_t n) {
     },
     [&] {
       d.map() = a.map() / b.map();
+      used(d);
+    });
+  s.row(
+    "min", n, 3 * f, "eigen",
+    [&] {
+      k::min<float>(a.all(), b.all(), c.all());
+      used(c);
+    },
+    [&] {
+      d.map() = a.map().min(b.map());
       used(d);
     });
   s.row(
@@ -177,6 +197,38 @@ void elementwise(suite& s, std::size_t n) {
     });
 }
 
+/// The bias of the layer that `layers` has, on rows of n elements in all, and the search that comes
+/// before an integer division.
+void rows_and_zeros(suite& s, std::size_t n) {
+  constexpr std::size_t width = 128;
+  floats bias(width, 1), y(n, 2), z(n, 2);
+  const double f = static_cast<double>(n) * sizeof(float);
+  const auto rows = static_cast<Eigen::Index>(n / width), cols = Eigen::Index{width};
+  matrix mz(z.x.data(), rows, cols);
+  Eigen::Map<Eigen::RowVectorXf> mb(bias.x.data(), cols);
+  s.row(
+    "add_bias", n, 2 * f, "eigen",
+    [&] {
+      k::add_bias<float>(bias.all(), y.all());
+      used(y);
+    },
+    [&] {
+      mz.rowwise() += mb;
+      used(z);
+    });
+  Eigen::ArrayXi whole = Eigen::ArrayXi::Constant(static_cast<Eigen::Index>(n), 3);
+  s.row(
+    "any_zero", n, f, "eigen",
+    [&] {
+      bool x = k::any_zero(std::span<const std::int32_t>(whole.data(), n));
+      used(x);
+    },
+    [&] {
+      bool x = (whole == 0).count() != 0;
+      used(x);
+    });
+}
+
 void reductions(suite& s, std::size_t n) {
   floats a(n);
   const double f = static_cast<double>(n) * sizeof(float);
@@ -188,6 +240,16 @@ void reductions(suite& s, std::size_t n) {
     },
     [&] {
       auto x = a.map().sum();
+      used(x);
+    });
+  s.row(
+    "mean", n, f, "eigen",
+    [&] {
+      auto x = k::mean<float>(a.all());
+      used(x);
+    },
+    [&] {
+      auto x = a.map().mean();
       used(x);
     });
   s.row(
@@ -417,7 +479,7 @@ void moves(suite& s, std::size_t n) {
     });
 }
 
-/// One layer of the perceptron that Fashion-MNIST trains, and its loss.
+/// One layer of the perceptron that Fashion-MNIST trains.
 void layers(suite& s) {
   const k::dense_size size{64, 784, 128};
   floats x(size.batch * size.inputs, 1), w(size.inputs * size.outputs, 2), b(size.outputs, 3),
@@ -456,11 +518,21 @@ void layers(suite& s) {
       mdx.noalias() = my * mw.transpose();
       used(dw);
     });
-  constexpr std::size_t batch = 1024, classes = 10;
+}
+
+/// Softmax cross-entropy and accuracy of a batch; rows of ten classes, and of a thousand.
+void losses(suite& s, std::size_t batch, std::size_t classes) {
+  const std::string wide = classes > 100 ? "_wide" : "";
   floats logits(batch * classes, 6), grad(batch * classes);
   std::vector<std::int64_t> labels(batch, 3);
+  const std::size_t n = batch * classes;
+  const double bytes = static_cast<double>(n) * sizeof(float);
+  const auto row_of = [classes](floats& x, std::size_t i) {
+    return Eigen::Map<Eigen::Array<float, 1, Eigen::Dynamic>>(x.x.data() + i * classes,
+                                                              static_cast<Eigen::Index>(classes));
+  };
   s.row(
-    "softmax_cross_entropy", n, 2.0 * batch * classes * sizeof(float), "eigen",
+    "softmax_cross_entropy" + wide, n, 2 * bytes, "eigen",
     [&] {
       auto loss =
         k::softmax_cross_entropy<float, std::int64_t>(logits.all(), labels, classes, grad.all());
@@ -469,9 +541,7 @@ void layers(suite& s) {
     [&] {
       float loss = 0;
       for (std::size_t i = 0; i < batch; ++i) {
-        Eigen::Map<Eigen::Array<float, 1, Eigen::Dynamic>> row(logits.x.data() + i * classes,
-                                                               classes),
-          to(grad.x.data() + i * classes, classes);
+        auto row = row_of(logits, i), to = row_of(grad, i);
         const float top = row.maxCoeff();
         to = (row - top).exp();
         const float total = to.sum();
@@ -480,6 +550,21 @@ void layers(suite& s) {
         loss += std::log(total) - (row[labels[i]] - top);
       }
       used(loss);
+    });
+  s.row(
+    "accuracy_count" + wide, n, bytes, "eigen",
+    [&] {
+      auto correct = k::accuracy_count<float, std::int64_t>(logits.all(), labels, classes);
+      used(correct);
+    },
+    [&] {
+      std::size_t correct = 0;
+      for (std::size_t i = 0; i < batch; ++i) {
+        Eigen::Index best = 0;
+        row_of(logits, i).maxCoeff(&best);
+        correct += best == labels[i] ? 1 : 0;
+      }
+      used(correct);
     });
 }
 
@@ -490,10 +575,13 @@ int main(int argc, char** argv) {
   suite s{report, report.quick() ? 0.002 : 0.02};
   for (std::size_t n : {std::size_t{1} << 14, std::size_t{1} << 22}) {
     elementwise(s, n);
+    rows_and_zeros(s, n);
     reductions(s, n);
     updates(s, n);
     moves(s, n);
   }
   layers(s);
+  losses(s, 1024, 10);
+  losses(s, 64, 1000);
   return report.finish();
 }

@@ -61,12 +61,9 @@ void unpack_bucket_bf16(std::span<const std::uint16_t> bucket,
   expect_sum("unpack_bucket_bf16", parts, bucket.size());
   const std::uint16_t* from = bucket.data();
   for (const auto part : parts) {
-    float* to = part.data();
-    const std::size_t n = part.size();
-    TROUPE_INDEPENDENT_LOOP
-    for (std::size_t i = 0; i < n; ++i)
-      to[i] = scale * detail::widen_bf16(from[i]);
-    from += n;
+    detail::widen_all_bf16(from, part.data(), part.size(),
+                           [scale](auto x) { return decltype(x)::of(scale) * x; });
+    from += part.size();
   }
 }
 

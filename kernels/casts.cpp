@@ -38,12 +38,7 @@ void cast_f32_to_bf16(std::span<const float> in, std::span<std::uint16_t> out) {
 
 void cast_bf16_to_f32(std::span<const std::uint16_t> in, std::span<float> out) {
   detail::expect_size("cast_bf16_to_f32", "in.size()", in.size(), out.size());
-  const std::uint16_t* from = in.data();
-  float* to = out.data();
-  const std::size_t n = out.size();
-  TROUPE_INDEPENDENT_LOOP
-  for (std::size_t i = 0; i < n; ++i)
-    to[i] = widen_bf16(from[i]);
+  detail::widen_all_bf16(in.data(), out.data(), out.size(), [](auto x) { return x; });
 }
 
 void cast_f32_to_f16(std::span<const float> in, std::span<std::uint16_t> out) {
@@ -73,6 +68,11 @@ void cast_f16_to_f32(std::span<const std::uint16_t> in, std::span<float> out) {
   float* to = out.data();
   const std::size_t n = out.size();
   std::size_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(
+      to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+#endif
 #if defined(__F16C__)
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(to + i,

@@ -36,7 +36,7 @@ int max_element(const T* x, std::size_t n, T* out, void* scratch, void* stream) 
   return reduce<T>(
     x, n, lowest, out, scratch, stream, [] __device__(T v) { return v; },
     [] __device__(T a, T b) { return detail::max_one(a, b); },
-    [] __device__(T largest) { return largest; });
+    [] __device__(T largest) { return detail::plain_value(largest); });
 }
 
 template <class T>

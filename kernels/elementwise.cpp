@@ -3,10 +3,12 @@
 #include <troupe/kernels/elementwise.hpp>
 
 #include <troupe/kernels/detail/check.hpp>
+#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/scalar_ops.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace troupe::kernels {
 
@@ -23,6 +25,21 @@ void binary(const char* name, std::span<const T> a, std::span<const T> b, std::s
   TROUPE_INDEPENDENT_LOOP
   for (std::size_t i = 0; i < n; ++i)
     po[i] = f(pa[i], pb[i]);
+}
+
+/// The same for `f` on lanes of floats, where compilers need more steps than there are.
+template <class T, class F>
+void binary_lanes(const char* name, std::span<const T> a, std::span<const T> b, std::span<T> out,
+                  F f) {
+  detail::expect_size(name, "a.size()", a.size(), out.size());
+  detail::expect_size(name, "b.size()", b.size(), out.size());
+  const T* pa = a.data();
+  const T* pb = b.data();
+  T* po = out.data();
+  detail::in_widest_steps<T>(out.size(), [=](auto width, std::size_t i) {
+    using v = typename decltype(width)::type;
+    f(v::load(pa + i), v::load(pb + i)).store(po + i);
+  });
 }
 
 } // namespace
@@ -49,12 +66,18 @@ void div(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T
 
 template <class T>
 void min(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out) {
-  binary("min", a, b, out, [](T x, T y) { return detail::min_one(x, y); });
+  if constexpr (std::is_floating_point_v<T>)
+    binary_lanes("min", a, b, out, [](auto x, auto y) { return detail::smaller(x, y); });
+  else
+    binary("min", a, b, out, [](T x, T y) { return detail::min_one(x, y); });
 }
 
 template <class T>
 void max(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out) {
-  binary("max", a, b, out, [](T x, T y) { return detail::max_one(x, y); });
+  if constexpr (std::is_floating_point_v<T>)
+    binary_lanes("max", a, b, out, [](auto x, auto y) { return detail::larger(x, y); });
+  else
+    binary("max", a, b, out, [](T x, T y) { return detail::max_one(x, y); });
 }
 
 template <class T>

@@ -34,11 +34,12 @@ void mul(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T
 template <class T>
 void div(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out);
 
-/// out[i] = the smaller of a[i] and b[i].
+/// out[i] = the smaller of a[i] and b[i]: of two equals, so of zeros of both signs, b[i]; of two
+/// NaNs a[i].
 template <class T>
 void min(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out);
 
-/// out[i] = the larger of a[i] and b[i].
+/// out[i] = the larger of a[i] and b[i]; of equals and NaNs as in `min`.
 template <class T>
 void max(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out);
 

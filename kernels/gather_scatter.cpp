@@ -11,14 +11,45 @@ namespace troupe::kernels {
 
 namespace {
 
-template <class T>
-void gather(const T* table, std::size_t cols, std::span<const std::int64_t> rows, T* out) {
-  if (cols == 0)
-    return;
+/// Copies rows of `row_bytes`, prefetching where the table is larger than a second-level cache.
+template <class Copy>
+void gather_with(const std::byte* table, std::size_t table_bytes, std::size_t row_bytes,
+                 std::span<const std::int64_t> rows, std::byte* out, Copy copy) {
+  const bool far = table_bytes > detail::near_bytes;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    detail::prefetch_row(table, cols, rows, i);
-    std::memcpy(out + i * cols, table + static_cast<std::size_t>(rows[i]) * cols, cols * sizeof(T));
+    if (far)
+      detail::prefetch_row(table, row_bytes, rows, i);
+    copy(out + i * row_bytes, table + static_cast<std::size_t>(rows[i]) * row_bytes);
   }
+}
+
+/// Rows of usual sizes in a few wide moves instead of a call each.
+template <std::size_t RowBytes>
+void gather_fixed(std::span<const std::byte> table, std::span<const std::int64_t> rows,
+                  std::byte* out) {
+  gather_with(table.data(), table.size(), RowBytes, rows, out,
+              [](std::byte* to, const std::byte* from) {
+                constexpr std::size_t step = RowBytes < 64 ? RowBytes : 64;
+                for (std::size_t at = 0; at < RowBytes; at += step)
+                  std::memcpy(to + at, from + at, step);
+              });
+}
+
+void gather(std::span<const std::byte> table, std::size_t row_bytes,
+            std::span<const std::int64_t> rows, std::byte* out) {
+  switch (row_bytes) {
+    case 0: return;
+    case 16: return gather_fixed<16>(table, rows, out);
+    case 32: return gather_fixed<32>(table, rows, out);
+    case 64: return gather_fixed<64>(table, rows, out);
+    case 128: return gather_fixed<128>(table, rows, out);
+    case 256: return gather_fixed<256>(table, rows, out);
+    case 512: return gather_fixed<512>(table, rows, out);
+    case 1024: return gather_fixed<1024>(table, rows, out);
+  }
+  gather_with(
+    table.data(), table.size(), row_bytes, rows, out,
+    [row_bytes](std::byte* to, const std::byte* from) { std::memcpy(to, from, row_bytes); });
 }
 
 template <class T, class F>
@@ -39,13 +70,13 @@ template <class T>
 void gather_rows(std::span<const std::type_identity_t<T>> table, std::size_t cols,
                  std::span<const std::int64_t> rows, std::span<T> out) {
   detail::expect_rows("gather_rows", table.size(), cols, rows, out.size());
-  gather(table.data(), cols, rows, out.data());
+  gather(std::as_bytes(table), cols * sizeof(T), rows, std::as_writable_bytes(out).data());
 }
 
 void gather_row_bytes(std::span<const std::byte> table, std::size_t row_bytes,
                       std::span<const std::int64_t> rows, std::span<std::byte> out) {
   detail::expect_rows("gather_row_bytes", table.size(), row_bytes, rows, out.size());
-  gather(table.data(), row_bytes, rows, out.data());
+  gather(table, row_bytes, rows, out.data());
 }
 
 template <class T>
@@ -74,10 +105,7 @@ void scatter_rows(scatter_op op, std::span<T> table, std::size_t cols,
 }
 
 std::size_t first_bad_row(std::span<const std::int64_t> rows, std::size_t row_count) {
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (static_cast<std::uint64_t>(rows[i]) >= row_count) // negatives are huge here
-      return i;
-  return rows.size();
+  return detail::first_bad(rows, row_count);
 }
 
 #define TROUPE_INSTANTIATE(T)                                                                  \

@@ -11,7 +11,6 @@
 #include <Eigen/Core>
 
 #include <algorithm>
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -57,13 +56,6 @@ void expect_rows(const char* function, const char* what, row_blocks<T> blocks, s
       throw std::invalid_argument("kernels::" + std::string(function) + ": " + what + " block "
                                   + std::to_string(i) + " has " + std::to_string(blocks[i].size())
                                   + " elements, expected whole rows of " + std::to_string(width));
-}
-
-template <class Label>
-void expect_labels(const char* function, std::span<const Label> labels, std::size_t classes) {
-  for (std::size_t i = 0; i < labels.size(); ++i)
-    if (static_cast<std::uint64_t>(labels[i]) >= classes) // negatives are huge here
-      detail::fail_index(function, "labels", i, static_cast<long long>(labels[i]), classes);
 }
 
 } // namespace
@@ -181,62 +173,6 @@ void relu_backward(std::span<const std::type_identity_t<T>> y,
     dx[i] = y[i] > T(0) ? dy[i] : T(0);
 }
 
-template <class T, class Label>
-double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
-                             std::span<const Label> labels, std::size_t classes,
-                             std::span<T> dlogits) {
-  const std::size_t batch = labels.size();
-  detail::expect_size("softmax_cross_entropy", "logits.size()", logits.size(), batch * classes);
-  if (!dlogits.empty())
-    detail::expect_size("softmax_cross_entropy", "dlogits.size()", dlogits.size(), logits.size());
-  expect_labels("softmax_cross_entropy", labels, classes);
-  if (batch == 0)
-    return 0.0;
-  using row_array = Eigen::Array<T, 1, Eigen::Dynamic>;
-  const auto width = static_cast<Eigen::Index>(classes);
-  double loss = 0.0;
-  for (std::size_t b = 0; b < batch; ++b) {
-    const Eigen::Map<const row_array> row(logits.data() + b * classes, width);
-    const auto label = static_cast<Eigen::Index>(labels[b]);
-    const T largest = row.maxCoeff();
-    const T at_label = row[label];
-    T total = T(0);
-    if (dlogits.empty()) {
-      total = (row - largest).exp().sum();
-    } else {
-      Eigen::Map<row_array> out(dlogits.data() + b * classes, width);
-      out = (row - largest).exp();
-      total = out.sum();
-      out *= T(1) / (total * static_cast<T>(batch));
-      out[label] -= T(1) / static_cast<T>(batch);
-    }
-    loss += std::log(static_cast<double>(total)) - static_cast<double>(at_label - largest);
-  }
-  return loss / static_cast<double>(batch);
-}
-
-template <class T, class Label>
-std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> labels,
-                           std::size_t classes) {
-  detail::expect_size("accuracy_count", "logits.size()", logits.size(), labels.size() * classes);
-  expect_labels("accuracy_count", labels, classes);
-  std::size_t correct = 0;
-  for (std::size_t b = 0; b < labels.size(); ++b) {
-    const T* row = logits.data() + b * classes;
-    std::size_t best = 0;
-    for (std::size_t c = 1; c < classes; ++c)
-      if (row[c] > row[best])
-        best = c;
-    correct += best == static_cast<std::size_t>(labels[b]) ? 1 : 0;
-  }
-  return correct;
-}
-
-#define TROUPE_INSTANTIATE_LABEL(T, Label)                                                    \
-  template double softmax_cross_entropy<T, Label>(std::span<const T>, std::span<const Label>, \
-                                                  std::size_t, std::span<T>);                 \
-  template std::size_t accuracy_count<T, Label>(std::span<const T>, std::span<const Label>,   \
-                                                std::size_t);
 #define TROUPE_INSTANTIATE(T)                                                                   \
   template void dense_forward<T>(std::span<const T>, row_blocks<T>, row_blocks<T>,              \
                                  const dense_size&, std::span<T>);                              \
@@ -248,15 +184,11 @@ std::size_t accuracy_count(std::span<const T> logits, std::span<const Label> lab
                                   const dense_size&, std::span<T>, std::span<T>, std::span<T>); \
   template void add_bias<T>(std::span<const T>, std::span<T>);                                  \
   template void relu_forward<T>(std::span<const T>, std::span<T>);                              \
-  template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>);         \
-  TROUPE_INSTANTIATE_LABEL(T, std::uint8_t)                                                     \
-  TROUPE_INSTANTIATE_LABEL(T, std::int32_t)                                                     \
-  TROUPE_INSTANTIATE_LABEL(T, std::int64_t)
+  template void relu_backward<T>(std::span<const T>, std::span<const T>, std::span<T>);
 
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)
 
 #undef TROUPE_INSTANTIATE
-#undef TROUPE_INSTANTIATE_LABEL
 
 } // namespace troupe::kernels

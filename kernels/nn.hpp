@@ -75,7 +75,9 @@ void relu_backward(std::span<const std::type_identity_t<T>> y,
 
 /// Mean over the batch of -log softmax(logits)[label]; 0 for no rows. logits: [labels.size(),
 /// classes]. `dlogits`, if not empty, gets the gradient of that mean, (softmax - one hot) / batch;
-/// it may be `logits`. Works for logits of any finite size.
+/// it may be `logits`. Works for logits of any finite size; with a NaN or +infinity among a row's
+/// logits, or only -infinities, its gradient and the loss are NaN. The gradient has the same bits
+/// on every machine; the loss takes its logarithms from the C library.
 template <class T, class Label>
 double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
                              std::span<const Label> labels, std::size_t classes,

@@ -4,7 +4,7 @@
 
 #include <troupe/kernels/detail/check.hpp>
 #include <troupe/kernels/detail/denormals.hpp>
-#include <troupe/kernels/detail/roots.hpp>
+#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/rows.hpp>
 
 #include <cmath>
@@ -12,10 +12,6 @@
 namespace troupe::kernels {
 
 namespace {
-
-// Rules with a square root go through the array in chunks that stay in the first-level cache: one
-// loop up to the value under the root, one for the roots, one for the rest.
-constexpr std::size_t chunk_len = 256;
 
 // One rule is one struct: the constants in the element type and `run` over n elements at plain
 // pointers. Dense and sparse updates share it, so they cannot drift apart.
@@ -79,19 +75,14 @@ struct adagrad_rule {
   }
 
   void run(const T* p_in, T* p_out, const T* acc_in, T* acc_out, const T* g, std::size_t n) const {
-    const T lr = rate;
-    const T eps = epsilon;
-    T root[chunk_len];
-    for (std::size_t at = 0; at < n; at += chunk_len) {
-      const std::size_t end = n - at < chunk_len ? n : at + chunk_len;
-      TROUPE_INDEPENDENT_LOOP
-      for (std::size_t i = at; i < end; ++i)
-        acc_out[i] = acc_in[i] + g[i] * g[i];
-      detail::roots(acc_out + at, root, end - at);
-      TROUPE_INDEPENDENT_LOOP
-      for (std::size_t i = at; i < end; ++i)
-        p_out[i] = p_in[i] - lr * g[i] / (root[i - at] + eps);
-    }
+    const T lr = rate, eps = epsilon;
+    detail::in_widest_steps<T>(n, [=](auto width, std::size_t i) {
+      using v = typename decltype(width)::type;
+      const v change = v::load(g + i);
+      const v acc = v::load(acc_in + i) + change * change;
+      acc.store(acc_out + i);
+      (v::load(p_in + i) - v::of(lr) * change / (root(acc) + v::of(eps))).store(p_out + i);
+    });
   }
 
   T rate;
@@ -113,19 +104,15 @@ struct adam_rule {
   void run(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out, const T* g,
            std::size_t n) const {
     const T lr = rate, b1 = beta1, b2 = beta2, r1 = rest1, r2 = rest2, eps = epsilon;
-    T root[chunk_len];
-    for (std::size_t at = 0; at < n; at += chunk_len) {
-      const std::size_t end = n - at < chunk_len ? n : at + chunk_len;
-      TROUPE_INDEPENDENT_LOOP
-      for (std::size_t i = at; i < end; ++i) {
-        m_out[i] = b1 * m_in[i] + r1 * g[i];
-        v_out[i] = b2 * v_in[i] + r2 * (g[i] * g[i]);
-      }
-      detail::roots(v_out + at, root, end - at);
-      TROUPE_INDEPENDENT_LOOP
-      for (std::size_t i = at; i < end; ++i)
-        p_out[i] = p_in[i] - lr * m_out[i] / (root[i - at] + eps);
-    }
+    detail::in_widest_steps<T>(n, [=](auto width, std::size_t i) {
+      using v = typename decltype(width)::type;
+      const v change = v::load(g + i);
+      const v mean = v::of(b1) * v::load(m_in + i) + v::of(r1) * change;
+      const v square = v::of(b2) * v::load(v_in + i) + v::of(r2) * (change * change);
+      mean.store(m_out + i);
+      square.store(v_out + i);
+      (v::load(p_in + i) - v::of(lr) * mean / (root(square) + v::of(eps))).store(p_out + i);
+    });
   }
 
   T rate;

@@ -2,11 +2,13 @@
 
 #include <troupe/kernels/reduce.hpp>
 
+#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/scalar_ops.hpp>
 
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 namespace troupe::kernels {
 
@@ -25,10 +27,19 @@ Acc reduce_block(const T* x, std::size_t n, F f) {
       lanes[j] = detail::add_one(lanes[j], f(x[i + j]));
   for (std::size_t j = 0; i + j < n; ++j)
     lanes[j] = detail::add_one(lanes[j], f(x[i + j]));
-  for (std::size_t half = lane_count / 2; half > 0; half /= 2)
-    for (std::size_t j = 0; j < half; ++j)
-      lanes[j] = detail::add_one(lanes[j], lanes[j + half]);
-  return lanes[0];
+  if constexpr (std::is_floating_point_v<Acc>) {
+    using v = detail::widest_lanes<Acc>;
+    constexpr std::size_t each = sizeof(v) / sizeof(Acc);
+    v parts[lane_count / each];
+    for (std::size_t u = 0; u < lane_count / each; ++u)
+      parts[u] = v::load(lanes + u * each);
+    return detail::fold(parts, [](auto p, auto q) { return p + q; });
+  } else {
+    for (std::size_t half = lane_count / 2; half > 0; half /= 2)
+      for (std::size_t j = 0; j < half; ++j)
+        lanes[j] = detail::add_one(lanes[j], lanes[j + half]);
+    return lanes[0];
+  }
 }
 
 template <class Acc, class T, class F>
@@ -70,8 +81,9 @@ double mean(std::span<const T> x) {
   return static_cast<double>(sum<T>(x)) / static_cast<double>(x.size());
 }
 
-/// The order is free here; of many lanes none waits for its own last step, so that memory bounds
-/// the loop. NaNs are looked for apart, in two elements at a time.
+/// Any order gives the same bits: zeros come out positive and NaNs as the one quiet NaN. Of many
+/// lanes none waits for its own last step, so that memory bounds the loop. NaNs are looked for
+/// apart, in two elements at a time.
 template <class T>
 T max_element(std::span<const T> x) {
   constexpr T lowest = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -99,7 +111,7 @@ T max_element(std::span<const T> x) {
     if (unordered[j] != 0)
       return std::numeric_limits<T>::quiet_NaN();
   }
-  return out;
+  return detail::plain_value(out);
 }
 
 template <class T>

@@ -30,7 +30,9 @@ sum_t<T> sum(std::span<const T> x);
 template <class T>
 double mean(std::span<const T> x);
 
-/// Largest element; NaN when one is NaN; for no elements the lowest value (-infinity for floats).
+/// Largest element; the quiet NaN when one is NaN; for no elements the lowest value (-infinity for
+/// floats). A zero comes out as +0, whatever the signs of the zeros among the elements, so that the
+/// bits depend on no order, vector width or device.
 /// T: as for `sum`.
 template <class T>
 T max_element(std::span<const T> x);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include <troupe/kernels/detail/both_sides.hpp>
@@ -69,6 +70,20 @@ TROUPE_BOTH_SIDES inline T max_one(T a, T b) {
     return a < b ? b : a;
   else
     return (a > b || a != a) ? a : b;
+}
+
+template <class T>
+inline constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
+
+/// `x` as a number without a history: -0 becomes 0, and every NaN the quiet one.
+template <class T>
+TROUPE_BOTH_SIDES inline T plain_value(T x) {
+  if constexpr (std::is_integral_v<T>) {
+    return x;
+  } else {
+    constexpr T nan = quiet_nan<T>;
+    return x != x ? nan : x + T(0);
+  }
 }
 
 /// An integer as wide as T: what a comparison of vectors gives.

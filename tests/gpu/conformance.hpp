@@ -245,6 +245,25 @@ void check_reductions(rig& r) {
     }
 }
 
+/// A largest zero is +0 on every device, whatever the signs and places of the zeros.
+template <class T>
+void check_largest_zero(rig& r) {
+  for (std::size_t n : {1, 33, 1024, 70001})
+    for (std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+      CAPTURE(n);
+      CAPTURE(at);
+      std::vector<T> x(n, T(-1));
+      x[at] = -T(0);
+      for (T other : {-T(0), T(0)}) {
+        x[(at + n / 3) % n] = other;
+        auto largest = r.empty(dtype_of<T>::value, {});
+        done(r.ops.max_element(r.up(x), largest));
+        TROUPE_SAME(r.down<T>(largest), std::vector{T(0)});
+        TROUPE_SAME(r.down<T>(largest), std::vector{kernels::max_element<T>(x)});
+      }
+    }
+}
+
 // -- update rules ---------------------------------------------------------------------------------
 
 template <class T>
@@ -503,6 +522,8 @@ inline const family families[] = {
   {"element-wise i64", check_elementwise<std::int64_t>},
   {"casts", check_casts},
   {"reductions f32", check_reductions<float>},
+  {"reductions of zeros f32", check_largest_zero<float>},
+  {"reductions of zeros f64", check_largest_zero<double>},
   {"reductions f64", check_reductions<double>},
   {"reductions i32", check_reductions<std::int32_t>},
   {"reductions i64", check_reductions<std::int64_t>},

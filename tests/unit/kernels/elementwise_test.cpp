@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -142,6 +143,33 @@ TEST_CASE("elementwise: a NaN on either side of min and max comes through at eve
     k::max<float>(b, a, out);
     CHECK(std::isnan(out[at]));
     CHECK(out[(at + 1) % 20] == 2.0f);
+  }
+}
+
+TEST_CASE("elementwise: min and max give b of equal zeros and a of two NaNs, at every width") {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  const float first = std::bit_cast<float>(0x7fc00001u), second = std::bit_cast<float>(0x7fc00002u);
+  for (std::size_t n = 1; n <= 40; ++n) {
+    CAPTURE(n);
+    std::vector<float> plus(n, 0.0f), minus(n, -0.0f), a(n, first), b(n, second), out(n);
+    std::size_t wrong = 0;
+    const auto expect_all = [&](float want) {
+      for (float x : out)
+        wrong += bits(x) == bits(want) ? 0 : 1;
+    };
+    for (auto call : {k::min<float>, k::max<float>}) {
+      call(plus, minus, out);
+      expect_all(-0.0f);
+      call(minus, plus, out);
+      expect_all(0.0f);
+      call(a, b, out);
+      expect_all(first);
+      call(plus, b, out);
+      expect_all(second);
+      call(a, plus, out);
+      expect_all(first);
+    }
+    CHECK(wrong == 0);
   }
 }
 

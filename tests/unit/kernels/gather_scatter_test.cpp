@@ -118,6 +118,39 @@ TEST_CASE("gather: rows of bytes serve types without arithmetic") {
   CHECK(out == std::vector<std::uint16_t>{5, 6, 1, 2});
 }
 
+TEST_CASE("gather: rows of every size come whole, near and far") {
+  for (std::size_t row_bytes : {1u, 15u, 16u, 17u, 32u, 64u, 96u, 128u, 256u, 512u, 1000u, 1024u})
+    for (std::size_t height : {5u, 2000u}) {
+      CAPTURE(row_bytes);
+      CAPTURE(height);
+      std::vector<std::uint8_t> table(row_bytes * height);
+      for (std::size_t i = 0; i < table.size(); ++i)
+        table[i] = static_cast<std::uint8_t>(i * 2654435761u >> 11);
+      rows_t rows(150);
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i] = static_cast<std::int64_t>(i * 7919 % height);
+      std::vector<std::uint8_t> out(row_bytes * rows.size() + 1, 77);
+      k::gather_rows<std::uint8_t>(table, row_bytes, rows, std::span(out).first(out.size() - 1));
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < out.size() - 1; ++i)
+        wrong +=
+          out[i] == table[std::size_t(rows[i / row_bytes]) * row_bytes + i % row_bytes] ? 0 : 1;
+      CHECK(wrong == 0);
+      CHECK(out.back() == 77);
+    }
+}
+
+TEST_CASE("gather: the first bad row is found at every position") {
+  for (std::size_t n : {1u, 63u, 64u, 65u, 200u})
+    for (std::size_t at = 0; at < n; ++at) {
+      rows_t rows(n, 6);
+      CHECK(k::first_bad_row(rows, 7) == n);
+      rows[at] = at % 2 == 0 ? -1 : 7;
+      rows.back() = 9;
+      CHECK(k::first_bad_row(rows, 7) == at);
+    }
+}
+
 TEST_CASE("gather and scatter: a bad row or size is refused by name and nothing is written") {
   std::vector<float> table(6, 1.0f), values(4, 9.0f);
   const auto before = table;

@@ -102,6 +102,20 @@ TEST_CASE("reduce: max finds the largest at every position and a NaN anywhere") 
     }
 }
 
+TEST_CASE("reduce: a largest zero is +0 and a NaN the quiet one, wherever they stand") {
+  for (std::size_t n : {1u, 2u, 31u, 64u, 65u, 130u})
+    for (std::size_t at = 0; at < n; ++at) {
+      std::vector<float> x(n, -1.0f);
+      x[at] = -0.0f;
+      CHECK(std::bit_cast<std::uint32_t>(k::max_element<float>(x)) == 0u);
+      x[(at + n / 2) % n] = 0.0f;
+      CHECK(std::bit_cast<std::uint32_t>(k::max_element<float>(x)) == 0u);
+      x[at] = std::bit_cast<float>(0xffc12345u);
+      CHECK(std::bit_cast<std::uint32_t>(k::max_element<float>(x)) == 0x7fc00000u);
+    }
+  CHECK(!std::signbit(k::max_element<double>(std::vector<double>(70, -0.0))));
+}
+
 TEST_CASE("reduce: the norm survives squares outside double's range") {
   CHECK(k::l2_norm<float>(std::vector<float>{3.0f, 4.0f}) == 5.0);
   CHECK(k::l2_norm<float>(std::vector<float>{3e38f, 3e38f})
