@@ -155,7 +155,7 @@ dataset all_operations() {
 constexpr std::size_t position_head_bytes = 16; // magic, fingerprint
 constexpr std::size_t checksum_bytes = 8;
 
-/// The checksum of data/iterator.cpp.
+/// The checksum of data/detail/position.cpp.
 std::uint64_t checksum_of(std::string_view bytes) {
   std::uint64_t h = 0xcbf29ce484222325;
   for (const char c : bytes)

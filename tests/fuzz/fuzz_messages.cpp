@@ -13,6 +13,7 @@ const std::vector<decoder>& decoders() {
     add_texts(out);
     add_linked_messages(out);
     add_control_messages(out);
+    add_readers(out);
     return out;
   }();
   return all;

@@ -12,5 +12,6 @@ void add_payloads(std::vector<decoder>& to);
 void add_files(std::vector<decoder>& to);
 void add_datasets(std::vector<decoder>& to);
 void add_texts(std::vector<decoder>& to);
+void add_readers(std::vector<decoder>& to);
 
 } // namespace fuzz
