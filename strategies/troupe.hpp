@@ -7,8 +7,12 @@
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/core/tracers.hpp>
+#include <troupe/data/autoshard.hpp>
 #include <troupe/data/dataset.hpp>
+#include <troupe/data/distributed_input.hpp>
 #include <troupe/data/iterator.hpp>
+#include <troupe/data/npy.hpp>
+#include <troupe/data/tfrecord.hpp>
 #include <troupe/device/bucket_reducer.hpp>
 #include <troupe/device/comm_set.hpp>
 #include <troupe/device/context.hpp>

@@ -115,7 +115,7 @@ TEST_CASE("SYNC-CTX-21 SYNC-CTX-23 cross-replica calls inside a replica point el
         }),
         errc::wrong_state, {"reduce", "merge_call"});
   names(failure_of([&] {
-          s.run([&] { (void)s.gather(split({vec<float>({1}), vec<float>({2})}), 0); });
+          s.run([&] { (void)s.gather(parts({vec<float>({1}), vec<float>({2})}), 0); });
         }),
         errc::wrong_state, {"gather", "all_gather"});
   names(failure_of([&] { s.run([&] { s.run([] {}); }); }), errc::wrong_state,
@@ -202,25 +202,25 @@ TEST_CASE("SYNC-DEF-11 SYNC-DEF-12 the default strategy's scope") {
 
 TEST_CASE("SYNC-RED-5 SYNC-RED-7 SYNC-RED-8 the worked numbers of reduce") {
   auto s = mirrored_over(2);
-  auto full = split({vec<float>({0, 1, 2, 3}), vec<float>({4, 5, 6, 7})});
+  auto full = parts({vec<float>({0, 1, 2, 3}), vec<float>({4, 5, 6, 7})});
   CHECK(s.reduce(reduce_op::sum, full) == vec<float>({4, 6, 8, 10}));
   CHECK(s.reduce(reduce_op::sum, full, 0).item<float>() == 28);
   CHECK(s.reduce(reduce_op::mean, full, 0).item<float>() == 3.5f);
   CHECK(s.reduce(reduce_op::mean, full) == vec<float>({2, 3, 4, 5}));
-  auto partial = split({vec<float>({0, 1, 2, 3}), vec<float>({4, 5})});
+  auto partial = parts({vec<float>({0, 1, 2, 3}), vec<float>({4, 5})});
   CHECK(s.reduce(reduce_op::sum, partial, 0).item<float>() == 15);
   CHECK(s.reduce(reduce_op::mean, partial, 0).item<float>() == 2.5f);
-  auto ints = split({vec<std::int64_t>({1, 2}), vec<std::int64_t>({1, 2})});
+  auto ints = parts({vec<std::int64_t>({1, 2}), vec<std::int64_t>({1, 2})});
   CHECK(s.reduce(reduce_op::mean, ints, 0).item<double>() == 1.5);
   CHECK(s.reduce(reduce_op::sum, ints, 0).item<std::int64_t>() == 6);
-  auto uneven = split({tensor::of<float>({2, 2}, {1, 1, 1, 1}), tensor::of<float>({1, 2}, {1, 1})});
+  auto uneven = parts({tensor::of<float>({2, 2}, {1, 1, 1, 1}), tensor::of<float>({1, 2}, {1, 1})});
   CHECK(s.reduce(reduce_op::mean, uneven, 0) == vec<float>({1, 1}));
-  auto six = split({vec<std::int32_t>({8, 9, 10}), vec<std::int32_t>({11, 12, 13})});
+  auto six = parts({vec<std::int32_t>({8, 9, 10}), vec<std::int32_t>({11, 12, 13})});
   CHECK(s.reduce(reduce_op::mean, six, 0).item<double>() == 10.5);
-  auto none = split({vec<float>({1}), tensor{dtype::f32, {0}}});
+  auto none = parts({vec<float>({1}), tensor{dtype::f32, {0}}});
   CHECK(s.reduce(reduce_op::sum, none, 0).item<float>() == 1);
   CHECK(s.reduce(reduce_op::mean, none, 0).item<float>() == 1);
-  auto nothing = split({tensor{dtype::f32, {0}}, tensor{dtype::f32, {0}}});
+  auto nothing = parts({tensor{dtype::f32, {0}}, tensor{dtype::f32, {0}}});
   const auto nan = s.reduce(reduce_op::mean, nothing, 0).item<float>();
   CHECK(nan != nan);
 }
@@ -228,7 +228,7 @@ TEST_CASE("SYNC-RED-5 SYNC-RED-7 SYNC-RED-8 the worked numbers of reduce") {
 TEST_CASE("SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that are not there") {
   auto s = mirrored_over(2);
   auto x =
-    split({tensor::of<float>({2, 2}, {1, 2, 3, 4}), tensor::of<float>({2, 2}, {5, 6, 7, 8})});
+    parts({tensor::of<float>({2, 2}, {1, 2, 3, 4}), tensor::of<float>({2, 2}, {5, 6, 7, 8})});
   CHECK(s.reduce(reduce_op::mean, x, std::vector<std::int64_t>{0, 1}).item<float>() == 4.5f);
   CHECK(s.reduce(reduce_op::sum, x, -1) == vec<float>({14, 22}));
   CHECK(s.reduce(reduce_op::max, x, 0) == vec<float>({7, 8}));
@@ -236,7 +236,7 @@ TEST_CASE("SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that ar
     names(failure_of([&] { (void)s.reduce(reduce_op::sum, x, bad); }), errc::out_of_range,
           {"axis is ", "2 dimensions"});
   auto one = mirrored_over(1);
-  auto y = split({tensor::of<float>({2, 2}, {1, 2, 3, 4})});
+  auto y = parts({tensor::of<float>({2, 2}, {1, 2, 3, 4})});
   CHECK(one.reduce(reduce_op::mean, y) == y[0]);
   CHECK(one.reduce(reduce_op::mean, y, 0) == vec<float>({2, 3}));
   CHECK(one.reduce(reduce_op::mean, y, std::vector<std::int64_t>{0, 1}).item<float>() == 2.5f);
@@ -246,20 +246,20 @@ TEST_CASE("SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that ar
 TEST_CASE("SYNC-RED-6 components of another shape or type are refused, naming them") {
   auto s = mirrored_over(2);
   names(failure_of([&] {
-          (void)s.reduce(reduce_op::sum, split({vec<float>({0, 1, 2, 3}), vec<float>({4, 5})}));
+          (void)s.reduce(reduce_op::sum, parts({vec<float>({0, 1, 2, 3}), vec<float>({4, 5})}));
         }),
         errc::shape_mismatch, {"component 1", "[2]", "[4]"});
   names(failure_of([&] {
-          (void)s.reduce(reduce_op::sum, split({vec<float>({0}), vec<double>({4})}));
+          (void)s.reduce(reduce_op::sum, parts({vec<float>({0}), vec<double>({4})}));
         }),
         errc::dtype_mismatch, {"component 1", "f64", "f32"});
-  names(failure_of([&] { (void)s.reduce(reduce_op::sum, split({vec<float>({0})})); }),
+  names(failure_of([&] { (void)s.reduce(reduce_op::sum, parts({vec<float>({0})})); }),
         errc::invalid_argument, {"1 components", "2 replicas"});
 }
 
 TEST_CASE("SYNC-RED-2 operators by name, in any letter case") {
   auto s = mirrored_over(2);
-  auto x = split({tensor::scalar(1.0f), tensor::scalar(3.0f)});
+  auto x = parts({tensor::scalar(1.0f), tensor::scalar(3.0f)});
   for (auto text : {"sum", "SUM", "Sum"})
     CHECK(s.reduce(text, x).item<float>() == 4);
   for (auto text : {"mean", "MEAN"})
@@ -297,17 +297,17 @@ TEST_CASE("SYNC part 2, row 12: a user's reduction of a struct") {
   });
   CHECK(out[2].as<float>()[0] / out[2].as<float>()[1] == 10.0f);
   CHECK(
-    s.reduce(reduction{join}, split({vec<float>({1, 1}), vec<float>({2, 1}), vec<float>({6, 1})}))
+    s.reduce(reduction{join}, parts({vec<float>({1, 1}), vec<float>({2, 1}), vec<float>({6, 1})}))
     == vec<float>({9, 3}));
 }
 
 TEST_CASE("SYNC-GAT-1 SYNC-GAT-3 SYNC-GAT-4 SYNC-GAT-5 SYNC-GAT-7 the worked numbers of gather") {
   auto two = mirrored_over(2);
   auto column = tensor::of<int>({2, 1}, {1, 2});
-  CHECK(two.gather(split({column, column}), 0) == tensor::of<int>({4, 1}, {1, 2, 1, 2}));
+  CHECK(two.gather(parts({column, column}), 0) == tensor::of<int>({4, 1}, {1, 2, 1, 2}));
   auto four = mirrored_over(4);
   auto block = tensor::of<int>({1, 2, 3}, {0, 1, 2, 3, 4, 5});
-  auto blocks = split({block, block, block, block});
+  auto blocks = parts({block, block, block, block});
   CHECK(four.gather(blocks, 0).shape() == shape_t{4, 2, 3});
   auto middle = four.gather(blocks, 1);
   CHECK(middle.shape() == shape_t{1, 8, 3});
@@ -320,23 +320,23 @@ TEST_CASE("SYNC-GAT-1 SYNC-GAT-3 SYNC-GAT-4 SYNC-GAT-5 SYNC-GAT-7 the worked num
     CHECK(last.as<int>()[static_cast<std::size_t>(12 + i)] == 3 + i % 3);
   }
   auto a = tensor::zeros(dtype::f32, {1, 2, 3}), b = tensor::zeros(dtype::f32, {1, 3, 3});
-  CHECK(two.gather(split({a, b}), 1).shape() == shape_t{1, 5, 3});
+  CHECK(two.gather(parts({a, b}), 1).shape() == shape_t{1, 5, 3});
   for (std::int64_t axis : {0, 2})
     names(failure_of([&] {
-            (void)two.gather(split({a, b}), axis);
+            (void)two.gather(parts({a, b}), axis);
           }),
           errc::shape_mismatch, {"dimension 1", "component 1"});
   names(failure_of([&] {
-          (void)two.gather(split({vec<float>({1}), tensor::zeros(dtype::f32, {1, 2})}), 0);
+          (void)two.gather(parts({vec<float>({1}), tensor::zeros(dtype::f32, {1, 2})}), 0);
         }),
         errc::shape_mismatch, {"rank 2", "component 0 1"});
   names(failure_of([&] {
-          (void)two.gather(split({tensor::scalar(1.0f), tensor::scalar(1.0f)}), 0);
+          (void)two.gather(parts({tensor::scalar(1.0f), tensor::scalar(1.0f)}), 0);
         }),
         errc::invalid_argument, {"scalar"});
   for (std::int64_t axis : {-1, 3})
     names(failure_of([&] {
-            (void)two.gather(split({a, a}), axis);
+            (void)two.gather(parts({a, a}), axis);
           }),
           errc::out_of_range, {"axis is"});
 }

@@ -51,7 +51,7 @@ TEST_CASE(
       const auto v = x.item<float>();
       return std::map<std::string, float>{{"a", v - 1}, {"b", v + 1}};
     },
-    split({tensor::scalar(0.0f), tensor::scalar(1.0f)}));
+    parts({tensor::scalar(0.0f), tensor::scalar(1.0f)}));
   auto nest = regroup(out);
   CHECK(nest.at("a").local_results() == std::vector<float>{-1, 0});
   CHECK(nest.at("b").local_results() == std::vector<float>{1, 2});

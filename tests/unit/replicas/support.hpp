@@ -69,7 +69,7 @@ tensor vec(std::initializer_list<T> xs) {
 }
 
 /// {a|b|...} of whole tensors.
-inline per_replica<tensor> split(std::vector<tensor> xs) {
+inline per_replica<tensor> parts(std::vector<tensor> xs) {
   return per_replica<tensor>{std::move(xs)};
 }
 

@@ -214,7 +214,7 @@ TEST_CASE("SYNC-ONW-8 SYNC-ONW-9 SYNC-V16 the first replica's value") {
 
 TEST_CASE("SYNC-ONW-10 SYNC-V3 a distributed value fed into run") {
   auto s = mirrored_over(2);
-  const auto twos = split({tensor::scalar(2.0f), tensor::scalar(2.0f)});
+  const auto twos = parts({tensor::scalar(2.0f), tensor::scalar(2.0f)});
   for (auto [how, expected] :
        {std::pair{agg::sum, 4.0f}, {agg::mean, 2.0f}, {agg::only_first_replica, 2.0f}}) {
     auto v = scalar(s, 0, how);
@@ -277,12 +277,12 @@ TEST_CASE("SYNC-ONW-1 aggregation none with values of the replicas' own: refused
 TEST_CASE("per-replica values in cross-replica context go component by component when they fit") {
   auto s = mirrored_over(2);
   auto v = scalar(s, 1, agg::mean);
-  v.assign(split({tensor::scalar(3.0f), tensor::scalar(4.0f)}));
+  v.assign(parts({tensor::scalar(3.0f), tensor::scalar(4.0f)}));
   CHECK(copies(v) == std::vector<float>{3, 4});
-  names(failure_of([&] { v.assign(split({tensor::scalar(3.0f)})); }), errc::invalid_argument,
+  names(failure_of([&] { v.assign(parts({tensor::scalar(3.0f)})); }), errc::invalid_argument,
         {"1 components", "2"});
   names(failure_of([&] {
-          v.assign(split({tensor::scalar(3.0f), vec<float>({1, 2})}));
+          v.assign(parts({tensor::scalar(3.0f), vec<float>({1, 2})}));
         }),
         errc::shape_mismatch, {"component 1", "[2]"});
   CHECK(copies(v) == std::vector<float>{3, 4});
