@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,13 +13,20 @@
 /// What the replicas of one run must all do alike, and in the same order. Plain; its owner locks.
 namespace troupe {
 
+class replica_context; // strategies/strategy.hpp
+
 /// A call that every replica makes: a collective operation, or a merge call.
 struct replica_call {
   std::string kind{}; ///< "all_reduce", "merge_call"
   std::string how{};  ///< "sum"; empty where there is nothing to say
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
-  friend bool operator==(const replica_call&, const replica_call&) = default;
+  /// What a replica that stands in does after it, so that its copies of variables stay equal to the
+  /// others'. Not compared.
+  std::function<void(replica_context&)> for_silent{};
+  friend bool operator==(const replica_call& a, const replica_call& b) {
+    return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes;
+  }
 };
 
 /// "all_reduce sum f32[2]".

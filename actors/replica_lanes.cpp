@@ -26,6 +26,7 @@ struct merge_point {
 struct replica_run {
   replica_run(std::uint32_t first_id, std::uint32_t replicas) : calls{first_id, replicas} {}
 
+  const replica_lanes* of = nullptr;
   std::function<void(std::uint32_t)> body{};
   std::shared_ptr<replica_run> inside{};
   lockstep calls;
@@ -35,8 +36,8 @@ struct replica_run {
   std::exception_ptr merge_error{};
   std::map<std::uint64_t, std::shared_ptr<merge_point>> merges{}; ///< by the calls' number
   std::uint32_t standing_in = 0; ///< replicas that wait for what the others call
-  std::uint32_t ready = 0; ///< lanes that have joined the group
-  int interrupting = 0;    ///< who ends others' calls right now: the next run must not begin
+  std::uint32_t ready = 0;       ///< lanes that have joined the group
+  int interrupting = 0;          ///< who ends others' calls right now: the next run must not begin
 };
 
 } // namespace detail
@@ -130,9 +131,11 @@ void replica_lanes::serve(std::uint32_t local, std::uint64_t life) {
 
 void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_run>& run) {
   std::shared_ptr<replica_run> before;
+  std::function<void(std::uint32_t)> body;
   {
     std::lock_guard lock{mutex_};
     before = std::exchange(slots_[local].current, run);
+    body = run->body; // a lane that is left behind may still be in it when the run is over
   }
   auto own = run;
   auto* outer = std::exchange(current_context().replica, &own);
@@ -140,7 +143,8 @@ void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_r
   if (!run->inside && options_.before)
     why = detail::guarded_call([&] { options_.before(local); });
   if (!why && all_ready(local, *run))
-    why = detail::guarded_call([&] { run->body(local); });
+    why = detail::guarded_call([&] { body(local); });
+  body = nullptr;
   current_context().replica = outer;
   note_end(local, *run, std::move(why));
   std::lock_guard lock{mutex_};
@@ -195,11 +199,13 @@ void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::m
 void replica_lanes::run(std::function<void(std::uint32_t)> body,
                         const std::shared_ptr<replica_run>& inside) {
   auto run = std::make_shared<replica_run>(options_.first_id, options_.replicas);
+  run->of = this;
   run->body = std::move(body);
-  run->inside = inside;
+  if (inside && inside->of == this)
+    run->inside = inside;
   run->errors.resize(options_.replicas);
   std::unique_lock lock{mutex_};
-  if (!inside) { // one after the other: an epoch that one run breaks is not the next one's
+  if (!run->inside) { // one after the other: an epoch that one run breaks is not the next one's
     const auto ticket = tickets_++;
     while (serving_ != ticket)
       (void)changed_->wait_until(lock, never);
@@ -210,7 +216,7 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
       make_failure(errc::wrong_state, options_.name + ": run after its strategy was closed");
   if (!refused)
     drive(run, lock);
-  if (!inside) {
+  if (!run->inside) {
     ++serving_;
     changed_->notify_all();
   }

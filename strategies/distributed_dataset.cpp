@@ -148,8 +148,8 @@ std::optional<distributed_batch> distributed_iterator::try_next() {
 distributed_batch distributed_iterator::next() {
   auto out = try_next();
   if (!out)
-    throw_failure(errc::end_of_data, "next: no replica of " + source_->of()->text()
-                                       + " has data any more");
+    throw_failure(errc::end_of_data,
+                  "next: no replica of " + source_->of()->text() + " has data any more");
   return *std::move(out);
 }
 
@@ -211,9 +211,7 @@ std::vector<tensor_spec> distributed_iterator::element_spec() const {
 std::vector<tensor_spec> distributed_dataset::element_spec() const {
   return source_->open()[0]->element_spec();
 }
-std::int64_t distributed_dataset::cardinality() const {
-  return source_->open()[0]->cardinality();
-}
+std::int64_t distributed_dataset::cardinality() const { return source_->open()[0]->cardinality(); }
 std::string distributed_dataset::note() const { return source_->open()[0]->note(); }
 
 // --- making them
@@ -268,7 +266,8 @@ tensor gather_ordered(const strategy& s, const per_replica<tensor>& value,
   std::vector<std::size_t> at(static_cast<std::size_t>(order.size()));
   std::iota(at.begin(), at.end(), std::size_t{0});
   const auto numbers = order.as<std::int64_t>();
-  std::sort(at.begin(), at.end(), [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
+  std::sort(at.begin(), at.end(),
+            [&](std::size_t a, std::size_t b) { return numbers[a] < numbers[b]; });
   std::vector<tensor> parts;
   for (auto i : at)
     parts.push_back(all.rows(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1));

@@ -131,7 +131,9 @@ public:
     using pointer = distributed_batch*;
     using reference = distributed_batch&;
     pass_iterator() = default;
-    explicit pass_iterator(std::shared_ptr<distributed_iterator> at) : at_{std::move(at)} { ++*this; }
+    explicit pass_iterator(std::shared_ptr<distributed_iterator> at) : at_{std::move(at)} {
+      ++*this;
+    }
     distributed_batch& operator*() const { return *batch_; }
     distributed_batch* operator->() const { return batch_.get(); }
     pass_iterator& operator++() {

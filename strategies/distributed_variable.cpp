@@ -255,6 +255,10 @@ void replica_context::apply(const distributed_variables& variables,
     variables[i].core()->apply(sums[i]);
     shared = shared || variables[i].core()->is_shared();
   }
+  tell_silent([variables, sums](replica_context&) {
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      variables[i].core()->apply(sums[i]);
+  });
   if (shared) // whoever reads next sees it
     barrier();
 }

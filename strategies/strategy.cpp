@@ -506,6 +506,8 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
     return false;
   if (next->kind == "barrier") {
     barrier();
+    if (next->for_silent)
+      next->for_silent(*this);
   } else if (next->kind == "all_reduce") {
     const auto op = detail::parse_reduce_op(next->how); // a user's own has no neutral element
     std::vector<tensor> xs;
@@ -525,6 +527,15 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
                   next->kind + ": a replica without data cannot take part; use empty_pieces::call");
   }
   return true;
+}
+
+void replica_context::tell_silent(std::function<void(replica_context&)> f) {
+  if (live_ == 0 || live_ == state_->count())
+    return;
+  state_->collective(local_, {.kind = "barrier", .for_silent = std::move(f)},
+                     [&](collective_group& group) {
+                       return group.barrier({.deadline = state_->options().collective_timeout});
+                     });
 }
 
 void replica_context::stand_in(const std::vector<bool>& silent) {

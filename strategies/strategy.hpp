@@ -186,6 +186,9 @@ public:
 
   /// For the strategy: a mean is that of so many replicas, those that have data.
   void set_live(std::uint32_t replicas) { live_ = replicas; }
+  /// For variables: has replicas without data do `f` too, which all others have done just now.
+  /// Costs nothing in steps where all have data.
+  void tell_silent(std::function<void(replica_context&)> f);
   /// For the strategy: makes the calls that the others make, with nothing of its own.
   void stand_in(const std::vector<bool>& silent);
 

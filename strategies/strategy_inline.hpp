@@ -110,8 +110,9 @@ auto strategy::run(F f, Args... args) const {
       else if constexpr (std::is_default_constructible_v<R>)
         return (void)shared->results[local].emplace();
       else
-        throw_failure(errc::invalid_argument, "run: a replica without data has no result of a type "
-                                              "that can't be empty; use empty_pieces::call");
+        throw_failure(errc::invalid_argument,
+                      "run: a replica without data has no result of a type "
+                      "that can't be empty; use empty_pieces::call");
     }
     F mine = shared->f; // each replica its own copy: they run at once
     auto call = [&](const Args&... each) -> decltype(auto) {

@@ -192,13 +192,20 @@ void variable_core::write_cross(mutation_kind kind, const tensor& value) const {
     change(*copies_[i], kind, shares[i]);
 }
 
+void variable_core::settle_here(const variable_caller& by, mutation_kind kind, const tensor& values,
+                                const tensor& indices) const {
+  if (!is_shared() || by.ctx->replica_id_in_sync_group() == of_->first_id())
+    change(*copies_[by.component], kind, values, indices);
+}
+
 void variable_core::settle(const variable_caller& by, mutation_kind kind, const tensor& values,
                            const tensor& indices) const {
-  if (!is_shared())
-    return change(*copies_[by.component], kind, values, indices);
-  if (by.ctx->replica_id_in_sync_group() == of_->first_id())
-    change(*copies_[0], kind, values, indices);
-  by.ctx->barrier(); // whoever reads next sees it
+  settle_here(by, kind, values, indices);
+  by.ctx->tell_silent([self = shared_from_this(), kind, values, indices](replica_context&) {
+    self->settle_here(self->caller(name_of(kind)), kind, values, indices);
+  });
+  if (is_shared())
+    by.ctx->barrier(); // whoever reads next sees it
 }
 
 /// The table of section 1.14.
@@ -219,7 +226,7 @@ void variable_core::write_replica(const variable_caller& by, mutation_kind kind,
         throw_failure(complaint(errc::invalid_argument, what,
                                 "with aggregation none the copies could differ: give it an "
                                 "aggregation, or create it with allow_divergence"));
-      return change(*copies_[by.component], kind, value);
+      return is_literal ? settle(by, kind, value) : change(*copies_[by.component], kind, value);
     case variable_aggregation::sum:
       if (is_literal)
         throw_failure(complaint(errc::invalid_argument, what,
@@ -306,10 +313,9 @@ void variable_core::apply(const tensor& gradient) const {
       change(*each, mutation_kind::apply, gradient);
     return;
   }
-  if (by.what == variable_caller::kind::update || of_->count() == 1 || !is_shared())
+  if (by.what == variable_caller::kind::update || of_->count() == 1)
     return change(*copies_[by.component], mutation_kind::apply, gradient);
-  if (by.ctx->replica_id_in_sync_group() == of_->first_id())
-    change(*copies_[0], mutation_kind::apply, gradient);
+  settle_here(by, mutation_kind::apply, gradient, {});
 }
 
 // --- checkpoints

@@ -120,7 +120,7 @@ int run_program(tr::runtime_options options, const training_options& training, i
     return 0;
   }
   print(final_lines(report, std::nullopt));
-  return report.lost == 0 && report.doubled == 0 ? 0 : 1;
+  return report.lost == 0 && report.doubled == 0 && report.differing == 0 ? 0 : 1;
 }
 
 int run(const train_command& train) {

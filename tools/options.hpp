@@ -20,10 +20,10 @@ struct training_options {
   bool resume = false;
   std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
   bool stats = false;
-  std::string device{};    ///< of the workers' steps: gpu:0; empty: plain CPU code
+  std::string device{}; ///< of the workers' steps: gpu:0; empty: plain CPU code
   std::string strategy = "parameter_server";
   std::uint32_t replicas = 2; ///< of a synchronous strategy, in each process
-  bool effect_once = true; ///< off: servers apply a repeated operation again; shows what it does
+  bool effect_once = true;    ///< off: servers apply a repeated operation again; shows what it does
 };
 
 } // namespace tool

@@ -88,10 +88,9 @@ private:
 void replica_run::make_weights() {
   const auto per_pass = (train_images + options_.batch_size - 1) / options_.batch_size;
   total_ = options_.epochs * static_cast<std::uint64_t>(per_pass);
-  const tr::adam how{.learning_rate = tr::linear_decay{.initial = options_.learning_rate,
-                                                       .end = 0,
-                                                       .begin_step = total_ / 2,
-                                                       .end_step = total_}};
+  const tr::adam how{
+    .learning_rate = tr::linear_decay{
+      .initial = options_.learning_rate, .end = 0, .begin_step = total_ / 2, .end_step = total_}};
   const auto make = [&](const char* name, tr::shape_t shape, tr::initializer_spec initial) {
     weights_.push_back(tr::make_variable({.name = name,
                                           .shape = std::move(shape),
@@ -156,18 +155,17 @@ void replica_run::show() {
   if (now < show_at_)
     return;
   show_at_ = now + std::chrono::milliseconds{200};
-  const double fraction = options_.seconds > 0 ? elapsed() / options_.seconds
-                                               : double(report_.steps) / double(total_);
+  const double fraction =
+    options_.seconds > 0 ? elapsed() / options_.seconds : double(report_.steps) / double(total_);
   listener_.progress(report_.steps, std::clamp(fraction, 0.0, 1.0),
                      loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   loss_sum_ = loss_rows_ = 0;
 }
 
 void replica_run::train() {
-  auto batches = tr::distribute_dataset(
-    strategy_, tr::fashion_mnist("train", own_data().directory)
-                 .shuffle(train_images, options_.seed)
-                 .batch(options_.batch_size));
+  auto batches = tr::distribute_dataset(strategy_, tr::fashion_mnist("train", own_data().directory)
+                                                     .shuffle(train_images, options_.seed)
+                                                     .batch(options_.batch_size));
   auto input = batches.iterate();
   begin_ = show_at_ = env_.clock.now();
   for (std::uint64_t pass = 0; !done(); ++pass) {
@@ -216,6 +214,10 @@ training_report replica_run::go() {
   train();
   listener_.progress(report_.steps, 1.0, loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   listener_.trained();
+  report_.replicas = strategy_.num_replicas_in_sync();
+  for (const auto& v : weights_)
+    for (std::size_t i = 1; i < v.components(); ++i)
+      report_.differing += v.component(i) == v.component(0) ? 0 : 1;
   evaluate();
   return report_;
 }

@@ -58,6 +58,12 @@ std::vector<std::string> final_lines(const training_report& report,
     duplicates += server.duplicates;
   }
   std::vector<std::string> out;
+  if (report.replicas > 0) {
+    out.push_back(line("replicas: %u", report.replicas));
+    out.push_back(line("copies that differ: %llu", ull(report.differing)));
+    out.push_back(line("test accuracy: %.4f", report.accuracy()));
+    return out;
+  }
   out.push_back(line("closures: scheduled %llu run %llu retried %llu", ull(s.scheduled),
                      ull(s.finished), ull(s.retried)));
   out.push_back(line("pushes: applied %llu duplicates %llu", ull(applied), ull(duplicates)));

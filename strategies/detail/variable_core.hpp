@@ -57,7 +57,10 @@ private:
   void write_cross(mutation_kind kind, const tensor& value) const;
   void write_replica(const variable_caller& by, mutation_kind kind, const tensor& value,
                      bool is_literal) const;
-  /// What all replicas do with one value: each changes its copy, or one the shared one.
+  /// A replica's part of a change that all make: its own copy, or the first's of the shared one.
+  void settle_here(const variable_caller& by, mutation_kind kind, const tensor& values,
+                   const tensor& indices) const;
+  /// What all replicas do with one value, those without data too.
   void settle(const variable_caller& by, mutation_kind kind, const tensor& values,
               const tensor& indices = {}) const;
   tensor combined() const;

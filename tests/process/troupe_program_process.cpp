@@ -89,6 +89,23 @@ TEST_CASE("one process: an epoch of training ends with the lines that add up") {
   CHECK(seen.text.find("kills:") == std::string::npos);
 }
 
+TEST_CASE("replicas: every strategy trains the same model, and its copies stay equal") {
+  for (const char* strategy : {"one_device", "mirrored", "central_storage"}) {
+    auto seen =
+      run(std::string{"troupe train fashion_mnist --epochs 1 --replicas 2 --strategy "} + strategy);
+    CAPTURE(seen.text);
+    CHECK(seen.code == 0);
+    CHECK(number_after(seen.text, "trained: ") == 938.0);
+    CHECK(number_after(seen.text, "replicas: ")
+          == (std::string{strategy} == "one_device" ? 1.0 : 2.0));
+    CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
+    CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
+  }
+  auto unknown = run("troupe train fashion_mnist --strategy fastest");
+  CHECK(unknown.code == 2);
+  CHECK(unknown.text.find("fastest") != std::string::npos);
+}
+
 TEST_CASE("processes: workers are killed, nothing is lost or doubled, no child is left") {
   auto before = count_processes("troupe serve");
   auto seen = run(

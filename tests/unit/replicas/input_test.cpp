@@ -32,17 +32,20 @@ std::vector<pieces> all_of(const distributed_dataset& ds) {
   return out;
 }
 
-TEST_CASE("SYNC-INP-1 SYNC-INP-4 SYNC-INP-5 each step gives every replica a piece of a global batch") {
+TEST_CASE(
+  "SYNC-INP-1 SYNC-INP-4 SYNC-INP-5 each step gives every replica a piece of a global batch") {
   auto s = mirrored_over(2);
   auto ds = distribute_dataset(s, numbers(4, 2));
   std::vector<std::vector<std::int64_t>> doubled;
   for (auto& batch : ds) {
-    auto out = s.run([](const element& x) {
-      auto y = x.only().clone();
-      for (auto& each : y.mutable_as<std::int64_t>())
-        each *= 2;
-      return y;
-    }, batch);
+    auto out = s.run(
+      [](const element& x) {
+        auto y = x.only().clone();
+        for (auto& each : y.mutable_as<std::int64_t>())
+          each *= 2;
+        return y;
+      },
+      batch);
     doubled.push_back({out[0].as<std::int64_t>()[0], out[1].as<std::int64_t>()[0]});
   }
   CHECK(doubled == pieces{{0, 2}, {4, 6}});
@@ -78,7 +81,8 @@ TEST_CASE("SYNC-ITR-1 SYNC-ITR-5 SYNC-ITR-6 the end, and another pass") {
 TEST_CASE("SYNC-ITR-4 next is called outside replicas") {
   auto s = mirrored_over(2);
   auto input = distribute_dataset(s, numbers(8, 2)).iterate();
-  names(failure_of([&] { s.run([&] { (void)input.next(); }); }), errc::wrong_state, {"next", "replica"});
+  names(failure_of([&] { s.run([&] { (void)input.next(); }); }), errc::wrong_state,
+        {"next", "replica"});
   names(failure_of([&] { s.run([&] { (void)distribute_dataset(s, numbers(8, 2)); }); }),
         errc::wrong_state, {"distribute_dataset"});
 }
@@ -87,16 +91,18 @@ TEST_CASE("SYNC-ITR-2 SYNC-SPL-17 a replica without data: skipped, or called wit
   auto s = mirrored_over(2);
   std::atomic<int> calls{0};
   auto sum_of = [&](distributed_batch batch) {
-    return s.run([&](replica_context& ctx, const element& x) {
-      ++calls;
-      auto total = tensor::scalar<std::int64_t>(0);
-      for (auto each : x.only().as<std::int64_t>())
-        total.mutable_as<std::int64_t>()[0] += each;
-      (void)ctx.all_reduce(reduce_op::max, total);
-      ctx.barrier();
-      (void)ctx.all_gather(x.only());
-      return ctx.all_reduce(reduce_op::mean, total);
-    }, batch);
+    return s.run(
+      [&](replica_context& ctx, const element& x) {
+        ++calls;
+        auto total = tensor::scalar<std::int64_t>(0);
+        for (auto each : x.only().as<std::int64_t>())
+          total.mutable_as<std::int64_t>()[0] += each;
+        (void)ctx.all_reduce(reduce_op::max, total);
+        ctx.barrier();
+        (void)ctx.all_gather(x.only());
+        return ctx.all_reduce(reduce_op::mean, total);
+      },
+      batch);
   };
   auto one = distribute_dataset(s, numbers(1, 2)).iterate().next();
   CHECK(one.live_replicas() == 1);
@@ -108,17 +114,58 @@ TEST_CASE("SYNC-ITR-2 SYNC-SPL-17 a replica without data: skipped, or called wit
   CHECK(s.reduce(reduce_op::sum, skipped).item<double>() == 5);
   CHECK(s.reduce(reduce_op::mean, skipped).item<double>() == 5);
   calls = 0;
-  auto called = sum_of(distribute_dataset(s, dataset::range(5, 6).batch(2), {.empties = empty_pieces::call})
-                         .iterate()
-                         .next());
+  auto called =
+    sum_of(distribute_dataset(s, dataset::range(5, 6).batch(2), {.empties = empty_pieces::call})
+             .iterate()
+             .next());
   CHECK(calls == 2);
   CHECK(called.size() == 2);
   CHECK(called[1].defined());
   names(failure_of([&] {
-          s.run([](replica_context& ctx, const element&) { ctx.merge_call([](strategy&) {}); }, one);
+          s.run([](replica_context& ctx, const element&) { ctx.merge_call([](strategy&) {}); },
+                one);
         }),
         errc::invalid_argument, {"merge_call", "empty_pieces::call"});
-  CHECK(s.run([](replica_context& ctx) { return ctx.all_reduce(reduce_op::sum, 1.0f); }).as_single() == 2);
+  CHECK(s.run([](replica_context& ctx) { return ctx.all_reduce(reduce_op::sum, 1.0f); }).as_single()
+        == 2);
+}
+
+TEST_CASE("copies stay equal in a step that a replica has no data for") {
+  const auto one = [](const strategy& s) {
+    return distribute_dataset(s, numbers(1, 2)).iterate().next();
+  };
+  auto check = [](const distributed_variable& v, tensor expected) {
+    for (std::size_t i = 0; i < v.components(); ++i)
+      CHECK(v.component(i) == expected);
+  };
+  for (const strategy& s : {strategy{mirrored_over(3)},
+                            strategy{central_storage_strategy{shared_runtime(), cpus(3)}}}) {
+    CAPTURE(s.to_string());
+    auto made = [&](variable_aggregation how) {
+      return s.scope([&] {
+        return make_variable(
+          {.name = "v", .initial = vec<float>({1, 1}), .aggregation = how, .optimizer = sgd{0.5f}});
+      });
+    };
+    auto sum = made(variable_aggregation::sum), mean = made(variable_aggregation::mean),
+         first = made(variable_aggregation::only_first_replica);
+    auto trained = made(variable_aggregation::mean);
+    auto batch = one(s);
+    REQUIRE(batch.live_replicas() == 1);
+    s.run(
+      [&](replica_context& ctx, const element&) {
+        sum.assign_add(vec<float>({1, 2}));
+        mean.assign_add(vec<float>({1, 2}));
+        first.assign(7);
+        trained.scatter_add(vec<std::int64_t>({1}), vec<float>({1}));
+        ctx.apply({trained}, {vec<float>({2, 2})}, reduce_op::mean);
+      },
+      batch);
+    check(sum, vec<float>({2, 3}));
+    check(mean, vec<float>({2, 3}));
+    check(first, vec<float>({7, 7}));
+    check(trained, vec<float>({0, 1}));
+  }
 }
 
 TEST_CASE("SYNC part 2, row 7: capability weights, and a gather in dataset order") {
@@ -168,11 +215,12 @@ TEST_CASE("SYNC-INP-2 SYNC-ICX-4 SYNC-OPT-3 SYNC-OPT-4 SYNC-I18 datasets from a 
   CHECK(!input.try_next());
   REQUIRE(asked.size() == 2);
   CHECK(asked[1] == input_context{2, 1, 2});
-  names(failure_of([&] { (void)distribute_dataset(s, numbers(4, 2), each); }), errc::invalid_argument,
-        {"per_replica"});
+  names(failure_of([&] { (void)distribute_dataset(s, numbers(4, 2), each); }),
+        errc::invalid_argument, {"per_replica"});
 }
 
-TEST_CASE("SYNC part 2, row 5a: a saved position goes on exactly, with one pipeline and with several") {
+TEST_CASE(
+  "SYNC part 2, row 5a: a saved position goes on exactly, with one pipeline and with several") {
   auto s = mirrored_over(2);
   auto shuffled = dataset::range(30).shuffle(30, 9).batch(4);
   auto all = all_of(distribute_dataset(s, shuffled));
@@ -203,12 +251,14 @@ TEST_CASE("SYNC-ITR-15 SYNC-ITR-13 sums over all steps") {
   auto s = mirrored_over(2);
   double total = 0;
   for (auto& batch : distribute_dataset(s, numbers(10, 3))) {
-    auto out = s.run([](const element& x) {
-      double sum = 0;
-      for (auto each : x.only().as<std::int64_t>())
-        sum += static_cast<double>(each * each);
-      return tensor::scalar(sum);
-    }, batch);
+    auto out = s.run(
+      [](const element& x) {
+        double sum = 0;
+        for (auto each : x.only().as<std::int64_t>())
+          sum += static_cast<double>(each * each);
+        return tensor::scalar(sum);
+      },
+      batch);
     total += s.reduce(reduce_op::sum, out).item<double>();
   }
   CHECK(total == 285);
@@ -216,8 +266,8 @@ TEST_CASE("SYNC-ITR-15 SYNC-ITR-13 sums over all steps") {
 
 TEST_CASE("SYNC-DEF-5 SYNC-ONE-4 one replica has all of it") {
   strategy none;
-  names(failure_of([&] { (void)distribute_dataset(none, numbers(10, 2)).iterate(); }), errc::wrong_state,
-        {"default strategy"});
+  names(failure_of([&] { (void)distribute_dataset(none, numbers(10, 2)).iterate(); }),
+        errc::wrong_state, {"default strategy"});
   one_device_strategy one{shared_runtime(), "cpu:0"};
   auto steps = all_of(distribute_dataset(one, numbers(5, 2)));
   CHECK(steps == std::vector<pieces>{{{0, 1}}, {{2, 3}}, {{4}}});

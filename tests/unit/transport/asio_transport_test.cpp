@@ -237,7 +237,8 @@ TEST_CASE_TEMPLATE("sockets: wake ends a wait, from another thread or before it 
   CHECK(!poller->wait(clock.now() + 2ms));
 }
 
-TEST_CASE("sockets: whoever calls when no descriptor is left is turned away, not reported for ever") {
+TEST_CASE(
+  "sockets: whoever calls when no descriptor is left is turned away, not reported for ever") {
   real_clock clock;
   auto transport = make_asio_transport(clock);
   auto listener = transport->listen("127.0.0.1:0").value_or_throw();
