@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace troupe {
@@ -146,7 +146,7 @@ public:
   }
 
 private:
-  static int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
+  static int open_spare() { return ::eventfd(0, EFD_CLOEXEC); }
 
   /// No descriptor is left for who calls. He would be reported again and again: takes his call with
   /// a descriptor kept for that, and ends it, so that he hears of it.
