@@ -14,6 +14,7 @@
 #include <troupe/strategies/distributed_values.hpp>
 #include <troupe/strategies/fwd.hpp>
 #include <troupe/strategies/input_context.hpp>
+#include <troupe/strategies/step_range.hpp>
 #include <troupe/transport/collective_types.hpp>
 
 namespace troupe {
@@ -109,6 +110,14 @@ public:
   /// `f(value_context)` once for each local replica, in order (rows SYNC-VFF).
   template <class F>
   auto distribute_values_from_function(F f) const;
+
+  /// For a loop over the steps from the committed one to `n`, without it; see `step_range`.
+  step_range steps(std::int64_t n) const;
+  /// Steps that are done for good; 0 at first. Any thread.
+  std::int64_t committed_steps() const;
+  /// For what restores a checkpoint: the next loop begins at step `k`. `invalid_argument` when it
+  /// is negative.
+  void set_committed_steps(std::int64_t k) const;
 
   /// What the replicas wait for: "op 12 all_reduce sum f32[2] waits for {1}". Any thread, at once.
   std::string status() const;

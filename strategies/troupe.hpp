@@ -23,6 +23,7 @@
 #include <troupe/strategies/cluster_resolver.hpp>
 #include <troupe/strategies/cluster_roles.hpp>
 #include <troupe/strategies/cluster_spec.hpp>
+#include <troupe/strategies/compat_v1.hpp>
 #include <troupe/strategies/device_assignment.hpp>
 #include <troupe/strategies/device_name.hpp>
 #include <troupe/strategies/distributed_dataset.hpp>
@@ -32,6 +33,7 @@
 #include <troupe/strategies/learning_rate.hpp>
 #include <troupe/strategies/logical_devices.hpp>
 #include <troupe/strategies/mirrored_strategy.hpp>
+#include <troupe/strategies/numpy_dataset.hpp>
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>

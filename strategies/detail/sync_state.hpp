@@ -78,6 +78,12 @@ public:
   std::uint64_t next_variable() { return variables_++; }
   bool close(time_point deadline);
 
+  /// The group's counter (protocol 6.3).
+  std::int64_t committed_steps() const { return steps_; }
+  void set_committed_steps(std::int64_t k) { steps_ = k; }
+  /// False when the counter is not at `step`.
+  bool commit_step(std::int64_t step) { return steps_.compare_exchange_strong(step, step + 1); }
+
   /// Throws unless this lane may call `what`: rows SYNC-CTX-21 to CTX-23.
   void require_cross_replica(const char* what) const;
   /// Throws unless the lane is in a scope of this strategy: row SYNC-CTX-24.
@@ -93,6 +99,7 @@ private:
   std::shared_ptr<replica_lanes> lanes_{};
   std::vector<replica_actor> actors_{};
   std::atomic<std::uint64_t> variables_{0};
+  std::atomic<std::int64_t> steps_{0};
   std::mutex device_mutex_{};
   std::vector<std::shared_ptr<device_context>> devices_{};
 };

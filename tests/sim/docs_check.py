@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Holds docs/simulation.md to the tree.
+"""Holds docs/simulation.md, and what the manual quotes, to the tree.
 
 usage: docs_check.py ROOT TROUPE_SIM
 
 - Every bug of core/planted.hpp has a row in the table of planted bugs, with the text of core/planted.cpp, that says
   which seed found it; that seed, modulo the number of scenarios, still is the scenario that the row names; the rule is
   one of `troupe-sim list invariants`.
-- What stands behind `<!-- from FILE -->` is that file.
+- In every page of docs/, what stands behind `<!-- from FILE -->` is that file.
 
 Prints what is wrong, one line each, and exits with 1 when something is. Begins with its own test: each check finds a
 bad sample.
@@ -19,6 +19,8 @@ import sys
 
 BEGIN = "<!-- planted bugs: written by ./dev planted -->"
 END = "<!-- end of planted bugs -->"
+PAGES_THAT_QUOTE = {"docs/simulation.md": 1, "docs/strategies.md": 1}
+MARK = re.compile(r"^<!-- from ", re.M)
 QUOTE = re.compile(r"<!-- from (\S+) -->\n```\w*\n(.*?)^```$", re.S | re.M)
 
 
@@ -65,10 +67,10 @@ def planted_complaints(bugs, what, rows, scenarios, rules):
             yield f"{bug}: a row without a bug in core/planted.hpp"
 
 
-def quote_complaints(docs, read):
+def quote_complaints(docs, read, wanted=0):
     quotes = QUOTE.findall(docs)
-    if not quotes:
-        yield "no quoted file"
+    if len(quotes) < wanted or len(quotes) != len(MARK.findall(docs)):
+        yield f"{len(quotes)} quoted files, {len(MARK.findall(docs))} marks, at least {wanted} wanted"
     for name, text in quotes:
         if read(name) != text:
             yield f"{name}: the text in the manual is another one"
@@ -101,7 +103,8 @@ def self_test():
     quoted = "<!-- from f.cpp -->\n```cpp\nint x;\n```\n"
     assert not list(quote_complaints(quoted, lambda name: "int x;\n"))
     assert list(quote_complaints(quoted, lambda name: "int y;\n"))
-    assert list(quote_complaints("", lambda name: ""))
+    assert list(quote_complaints("", lambda name: "", wanted=1))
+    assert list(quote_complaints("<!-- from f.cpp -->\nint x;\n", lambda name: "int x;\n"))
 
 
 def main():
@@ -112,10 +115,15 @@ def main():
     bugs = enumerators(read("core/planted.hpp"))
     what = texts(read("core/planted.cpp"))
     complaints = list(planted_complaints(bugs, what, rows_of(docs), names(program), names(program, "invariants")))
-    complaints += quote_complaints(docs, read)
+    complaints = [f"docs/simulation.md: {complaint}" for complaint in complaints]
+    quoted = 0
+    for page in sorted((root / "docs").rglob("*.md")):
+        name = page.relative_to(root).as_posix()
+        quoted += len(QUOTE.findall(read(name)))
+        complaints += [f"{name}: {text}" for text in quote_complaints(read(name), read, PAGES_THAT_QUOTE.get(name, 0))]
     for complaint in complaints:
-        print(f"docs/simulation.md: {complaint}")
-    print(f"docs: {len(bugs)} planted bugs, {len(QUOTE.findall(docs))} quoted files, {len(complaints)} complaints")
+        print(complaint)
+    print(f"docs: {len(bugs)} planted bugs, {quoted} quoted files, {len(complaints)} complaints")
     return 1 if complaints else 0
 
 
