@@ -161,6 +161,13 @@ std::string to_string(const device_name& x) {
   return out;
 }
 
+std::string short_name(const device_name& x) {
+  std::string out;
+  for (const char c : x.kind.value_or("*"))
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out + ":" + (x.index ? std::to_string(*x.index) : "*");
+}
+
 device_name merge(const device_name& inner, const device_name& outer) {
   return {first_of(inner.job, outer.job), first_of(inner.replica, outer.replica),
           first_of(inner.task, outer.task), first_of(inner.kind, outer.kind),
@@ -168,12 +175,12 @@ device_name merge(const device_name& inner, const device_name& outer) {
 }
 
 device_name canonicalize(const device_name& name, const device_name& fallback,
-                         const device_place& place) {
+                         const process_place& place) {
   return merge(merge(name, fallback), {place.job, 0, place.task, "CPU", 0});
 }
 
 result<std::string> canonicalize(std::string_view name, std::string_view fallback,
-                                 const device_place& place) {
+                                 const process_place& place) {
   auto own = parse_device_name(name);
   if (!own)
     return own.error();
@@ -184,7 +191,7 @@ result<std::string> canonicalize(std::string_view name, std::string_view fallbac
 }
 
 device_name resolve(const device_name& name, std::span<const device_name> scopes,
-                    const device_place& place) {
+                    const process_place& place) {
   device_name current;
   for (const auto& scope : scopes)
     current = merge(scope, current);

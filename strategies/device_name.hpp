@@ -37,25 +37,28 @@ result<device_name> parse_device_name(std::string_view text);
 /// the kind is known, and the other way round, so `parse_device_name` gives the same name back.
 std::string to_string(const device_name& x);
 
+/// "cpu:0": kind and index alone, as devices of one process are called. @pre both are known.
+std::string short_name(const device_name& x);
+
 /// The parts of `inner`; those it leaves open are `outer`'s (row SYNC-DEV-7).
 device_name merge(const device_name& inner, const device_name& outer);
 
 /// Where a process stands: what a name means that doesn't say (rows SYNC-DEV-1 and 5).
-struct device_place {
+struct process_place {
   std::string job = "localhost";
   std::uint32_t task = 0;
 };
 
 /// `name` with every part filled: from `fallback` first, then from `place`, replica 0 and CPU 0.
 device_name canonicalize(const device_name& name, const device_name& fallback = {},
-                         const device_place& place = {});
+                         const process_place& place = {});
 
 /// The same on texts. `invalid_argument` as `parse_device_name`.
 result<std::string> canonicalize(std::string_view name, std::string_view fallback = "",
-                                 const device_place& place = {});
+                                 const process_place& place = {});
 
 /// `name` in full inside nested device scopes, `scopes` outermost first (rows SYNC-DEV-6 and 7).
 device_name resolve(const device_name& name, std::span<const device_name> scopes,
-                    const device_place& place = {});
+                    const process_place& place = {});
 
 } // namespace troupe

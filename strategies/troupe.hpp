@@ -30,9 +30,12 @@
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>
+#include <troupe/strategies/run_steps.hpp>
 #include <troupe/strategies/runtime.hpp>
+#include <troupe/strategies/scopes.hpp>
 #include <troupe/strategies/slicing.hpp>
 #include <troupe/strategies/strategy.hpp>
+#include <troupe/strategies/strategy_extended.hpp>
 #include <troupe/strategies/topology.hpp>
 #include <troupe/strategies/variable.hpp>
 #include <troupe/strategies/worker_context.hpp>

@@ -12,7 +12,7 @@ namespace {
 device_name parsed(std::string_view text) { return parse_device_name(text).value_or_throw(); }
 
 std::string full(std::string_view name, std::string_view fallback = "",
-                 const device_place& place = {}) {
+                 const process_place& place = {}) {
   return canonicalize(name, fallback, place).value_or_throw();
 }
 
