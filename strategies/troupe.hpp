@@ -26,10 +26,13 @@
 #include <troupe/strategies/input_context.hpp>
 #include <troupe/strategies/learning_rate.hpp>
 #include <troupe/strategies/logical_devices.hpp>
+#include <troupe/strategies/metrics.hpp>
 #include <troupe/strategies/mirrored_strategy.hpp>
+#include <troupe/strategies/moving_average.hpp>
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>
+#include <troupe/strategies/random_generator.hpp>
 #include <troupe/strategies/run_steps.hpp>
 #include <troupe/strategies/runtime.hpp>
 #include <troupe/strategies/scopes.hpp>
@@ -37,6 +40,7 @@
 #include <troupe/strategies/strategy.hpp>
 #include <troupe/strategies/strategy_extended.hpp>
 #include <troupe/strategies/topology.hpp>
+#include <troupe/strategies/tpu_strategy.hpp>
 #include <troupe/strategies/variable.hpp>
 #include <troupe/strategies/worker_context.hpp>
 #include <troupe/transport/asio_transport.hpp>
