@@ -75,6 +75,10 @@ public:
     note_outside("reduce");
     return strategy::reduce(op, value, axis...);
   }
+  template <class Op, class X>
+  tensor reduce(const Op& op, const X& value, std::initializer_list<std::int64_t> axis) const {
+    return reduce(op, value, std::vector<std::int64_t>{axis});
+  }
 
   /// Throws `mismatch` for a name that is taken, `invalid_argument` and `shape_mismatch` naming the
   /// field.

@@ -1,11 +1,16 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -132,31 +137,46 @@ void update_each_device(const std::shared_ptr<sync_state>& in,
 
 /// Whether a nest holds a distributed value whose components may differ.
 template <class X>
-bool has_unmirrored(const X&) {
-  return false;
+struct unmirrored {
+  static bool in(const X&) { return false; }
+};
+template <class X>
+bool has_unmirrored(const X& x) {
+  return unmirrored<X>::in(x);
+}
+template <class X>
+bool any_unmirrored(const X& xs) {
+  return std::any_of(std::begin(xs), std::end(xs),
+                     [](const auto& each) { return has_unmirrored(each); });
 }
 template <class T>
-bool has_unmirrored(const per_replica<T>& x) {
-  return !x.is_mirrored();
-}
+struct unmirrored<per_replica<T>> {
+  static bool in(const per_replica<T>& x) { return !x.is_mirrored(); }
+};
 template <class T>
-bool has_unmirrored(const std::vector<T>& x) {
-  for (const auto& each : x)
-    if (has_unmirrored(each))
-      return true;
-  return false;
-}
+struct unmirrored<std::vector<T>> {
+  static bool in(const std::vector<T>& xs) { return any_unmirrored(xs); }
+};
+template <class T, std::size_t N>
+struct unmirrored<std::array<T, N>> {
+  static bool in(const std::array<T, N>& xs) { return any_unmirrored(xs); }
+};
 template <class K, class T>
-bool has_unmirrored(const std::map<K, T>& x) {
-  for (const auto& each : x)
-    if (has_unmirrored(each.second))
-      return true;
-  return false;
-}
+struct unmirrored<std::map<K, T>> {
+  static bool in(const std::map<K, T>& xs) { return any_unmirrored(xs); }
+};
+template <class A, class B>
+struct unmirrored<std::pair<A, B>> {
+  static bool in(const std::pair<A, B>& x) {
+    return has_unmirrored(x.first) || has_unmirrored(x.second);
+  }
+};
 template <class... Ts>
-bool has_unmirrored(const std::tuple<Ts...>& x) {
-  return std::apply([](const Ts&... each) { return (has_unmirrored(each) || ... || false); }, x);
-}
+struct unmirrored<std::tuple<Ts...>> {
+  static bool in(const std::tuple<Ts...>& x) {
+    return std::apply([](const Ts&... each) { return (has_unmirrored(each) || ... || false); }, x);
+  }
+};
 
 /// What an update function gave: a variable means its copy.
 template <class X>

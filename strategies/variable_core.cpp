@@ -95,9 +95,14 @@ variable_caller variable_core::caller(const char* what) const {
     throw_failure(complaint(errc::wrong_state, what,
                             "two strategies are mixed: the variable is of " + of_->text() + ", "
                               + mode->strategy->text() + " is active"));
-  if (mode->kind == mode_kind::update)
+  if (mode->kind == mode_kind::update) {
+    if (copies_.size() > 1 && mode->update_index >= copies_.size()) // of update_non_slot
+      throw_failure(complaint(errc::out_of_range, what,
+                              "called for device " + std::to_string(mode->update_index)
+                                + ", there are " + std::to_string(copies_.size()) + " copies"));
     return {.what = variable_caller::kind::update,
-            .component = is_shared() ? 0 : mode->update_index};
+            .component = copies_.size() == 1 ? 0 : mode->update_index};
+  }
   if (mode->kind != mode_kind::replica)
     return {};
   const auto local = mode->replica->replica_id_in_sync_group() - of_->first_id();

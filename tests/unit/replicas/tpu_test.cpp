@@ -132,9 +132,10 @@ TEST_CASE("SYNC-SCT-10 SYNC-UPD-8 rows and updates of aggregated variables") {
   auto add = [](const distributed_variable& x, const tensor& y) { x.assign_add(y); };
   names(failure_of([&] { s.extended().update(sum, add, each); }), errc::invalid_argument,
         {"'v'", "must be mirrored"});
+  const std::vector<std::tuple<int, std::map<int, per_replica<tensor>>>> nest{{1, {{2, each}}}};
   names(failure_of([&] {
           s.extended().update(
-            sum, [](auto&, const auto&) {}, std::vector{each});
+            sum, [](auto&, const auto&) {}, nest);
         }),
         errc::invalid_argument, {"must be mirrored"});
   s.extended().update(sum, add, mirrored<tensor>({vec<float>({1, 1}), vec<float>({1, 1})}));

@@ -128,6 +128,7 @@ TEST_CASE("SYNC-RED-9 SYNC-GAT-9 SYNC-LOC-3 the rest of the base with one replic
   CHECK(s.reduce(reduce_op::mean, per_replica<tensor>{{x}}, std::vector<std::int64_t>{0, 1})
           .item<float>()
         == 2.5f);
+  CHECK(s.reduce(reduce_op::sum, per_replica<tensor>{{x}}, {0, 1}).item<float>() == 10);
   CHECK(s.reduce(reduce_op::sum, per_replica<tensor>{{x}}, 0) == tensor::vector<float>({4, 6}));
   CHECK(s.gather(x, 0) == x);
   CHECK(s.gather(per_replica<tensor>{{x}}, 1) == x);
