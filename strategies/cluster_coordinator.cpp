@@ -156,7 +156,7 @@ std::vector<std::string> coordinator_front::restore(const std::string& directory
 // -------------------------------------------------------------------------------------------------
 
 cluster_coordinator::cluster_coordinator(parameter_server_strategy& strategy) {
-  front_ = strategy.state()->front(strategy.state());
+  front_ = strategy.servers()->front(strategy.servers());
 }
 
 std::string_view cluster_coordinator::name_of(const void* address) {

@@ -161,6 +161,13 @@ std::string to_string(const device_name& x) {
   return out;
 }
 
+std::string short_name(const device_name& x) {
+  std::string out;
+  for (const char c : x.kind.value_or("*"))
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out + ":" + (x.index ? std::to_string(*x.index) : "*");
+}
+
 device_name merge(const device_name& inner, const device_name& outer) {
   return {first_of(inner.job, outer.job), first_of(inner.replica, outer.replica),
           first_of(inner.task, outer.task), first_of(inner.kind, outer.kind),

@@ -37,6 +37,9 @@ result<device_name> parse_device_name(std::string_view text);
 /// the kind is known, and the other way round, so `parse_device_name` gives the same name back.
 std::string to_string(const device_name& x);
 
+/// "cpu:0": kind and index alone, as devices of one process are called. @pre both are known.
+std::string short_name(const device_name& x);
+
 /// The parts of `inner`; those it leaves open are `outer`'s (row SYNC-DEV-7).
 device_name merge(const device_name& inner, const device_name& outer);
 

@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include <troupe/core/environment.hpp>
 #include <troupe/strategies/detail/variable_core.hpp>
+#include <troupe/strategies/logical_devices.hpp>
+#include <troupe/strategies/scopes.hpp>
 
 namespace troupe {
 
@@ -32,6 +35,27 @@ std::string distributed_variable::component_name(std::size_t i) const {
 tensor distributed_variable::component(std::size_t i) const {
   return core_->component(i).read().values;
 }
+const std::vector<std::string>& distributed_variable::devices() const { return core_->devices(); }
+
+const std::string& distributed_variable::device() const {
+  const auto here = short_name(resolve_device(""));
+  for (const auto& each : devices())
+    if (each == here)
+      return each;
+  return devices().front();
+}
+
+tensor distributed_variable::component_on(const std::string& device) const {
+  std::string there;
+  for (std::size_t i = 0; i < devices().size(); ++i) {
+    if (devices()[i] == device)
+      return component(i);
+    there += (i == 0 ? "" : ", ") + devices()[i];
+  }
+  throw_failure(core_->complaint(errc::device_unavailable, "component_on",
+                                 "no copy on '" + device + "'; there are copies on " + there));
+}
+
 tensor distributed_variable::read() const { return core_->read(); }
 tensor distributed_variable::saved_value() const { return core_->saved_value(); }
 void distributed_variable::restore_value(const tensor& value) const { core_->restore_value(value); }
@@ -163,13 +187,11 @@ distributed_variable make_for(const std::shared_ptr<sync_state>& of,
     options.name = "variable_" + std::to_string(of->next_variable());
   else
     (void)of->next_variable();
-  if (auto* names = detail::innermost_frame()) {
-    std::string prefix;
-    for (auto* at = names; at; at = at->outer)
-      if (at->kind == mode_kind::names)
-        prefix = at->text + "/" + prefix;
-    options.name = prefix + options.name;
-  }
+  options.name = detail::name_prefix() + options.name;
+  check_logical_device(options.logical_device.value_or(0), of->logical_count()).value_or_throw();
+  if (options.partitioner && !of->is_standard() && of->warn_once())
+    trace(of->env(), "strategy.partitioner_dropped",
+          {{"strategy", of->text()}, {"variable", options.name}});
   check(options);
   tensor whole;
   if (auto* value = std::get_if<tensor>(&options.initial)) {
@@ -218,27 +240,87 @@ distributed_variable make_for(const std::shared_ptr<sync_state>& of,
 
 } // namespace
 
+namespace {
+
+using creators = std::vector<std::shared_ptr<variable_creator>>;
+
+/// Of this lane, innermost first.
+creators creators_here() {
+  creators out;
+  for (auto* at = detail::innermost_frame(); at; at = at->outer) {
+    if (at->kind == mode_kind::replica && !at->strategy->is_inline())
+      break; // what is around the run is asked where the run was called
+    if (at->kind == mode_kind::creator)
+      out.push_back(std::static_pointer_cast<variable_creator>(at->creator));
+  }
+  return out;
+}
+
+distributed_variable ask(const creators& all, std::size_t at, const next_creator& last,
+                         distributed_variable_options options) {
+  if (at == all.size())
+    return last(std::move(options));
+  return (*all[at])(
+    [&](distributed_variable_options with) { return ask(all, at + 1, last, std::move(with)); },
+    std::move(options));
+}
+
+/// The logical device of the scope around, on this lane.
+void place_here(distributed_variable_options& options) {
+  for (auto* at = detail::innermost_frame(); at && !options.logical_device; at = at->outer) {
+    if (at->kind == mode_kind::replica && !at->strategy->is_inline())
+      break;
+    options.logical_device = at->logical;
+  }
+}
+
+distributed_variable make_in_cross(const std::shared_ptr<sync_state>& of,
+                                   distributed_variable_options options) {
+  place_here(options);
+  return ask(
+    creators_here(), 0,
+    [&of](distributed_variable_options with) { return make_for(of, std::move(with)); },
+    std::move(options));
+}
+
+/// All replicas have called it: one variable, made where the run was called.
+distributed_variable make_in_replica(replica_context& ctx, distributed_variable_options options) {
+  struct wanted {
+    distributed_variable_options options{};
+    std::string prefix{};
+  };
+  return ctx.merge_call(
+    [](strategy& in, const per_replica<std::shared_ptr<wanted>>& all) {
+      auto name = [&](std::size_t i) { return all[i]->prefix + all[i]->options.name; };
+      for (std::size_t i = 1; i < all.size(); ++i)
+        if (name(i) != name(0))
+          throw_failure(errc::mismatch, "make_variable: name is '" + name(i) + "' on device "
+                                          + in.state()->options().devices[i] + ", '" + name(0)
+                                          + "' on " + in.state()->options().devices[0]);
+      return make_in_cross(in.state(), all[0]->options);
+    },
+    std::make_shared<wanted>(wanted{std::move(options), detail::name_prefix()}));
+}
+
+} // namespace
+
 distributed_variable make_variable(distributed_variable_options options) {
   if (current_context().step)
     throw_failure(errc::wrong_state, "make_variable: not inside a dataset function or step");
   auto of = get_strategy().state();
+  if (of->options().kind == detail::strategy_kind::parameter_server)
+    throw_failure(errc::wrong_state, "make_variable: the variables of " + of->text()
+                                       + " are on its servers; use create_variable");
+  place_here(options);
   auto* mode = innermost_mode();
   if (!mode || mode->kind != mode_kind::replica || of->is_inline())
-    return make_for(of, std::move(options));
-  struct wanted {
-    distributed_variable_options options{};
-  };
-  return mode->replica->merge_call(
-    [](strategy& in, const per_replica<std::shared_ptr<wanted>>& all) {
-      for (std::size_t i = 1; i < all.size(); ++i)
-        if (all[i]->options.name != all[0]->options.name)
-          throw_failure(errc::mismatch, "make_variable: name is '" + all[i]->options.name
-                                          + "' on device " + in.state()->options().devices[i]
-                                          + ", '" + all[0]->options.name + "' on "
-                                          + in.state()->options().devices[0]);
-      return make_for(in.state(), all[0]->options);
+    return make_in_cross(of, std::move(options));
+  return ask(
+    creators_here(), 0,
+    [mode](distributed_variable_options with) {
+      return make_in_replica(*mode->replica, std::move(with));
     },
-    std::make_shared<wanted>(wanted{std::move(options)}));
+    std::move(options));
 }
 
 // --- training

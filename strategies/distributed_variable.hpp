@@ -13,6 +13,7 @@
 #include <troupe/core/specs.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/strategies/optimizer.hpp>
+#include <troupe/strategies/partitioner.hpp>
 #include <troupe/strategies/strategy.hpp>
 
 namespace troupe {
@@ -49,6 +50,12 @@ struct distributed_variable_options {
   troupe::optimizer optimizer{};
   /// Replicas may assign different values to their copies though `aggregation` is none.
   bool allow_divergence = false;
+  /// Which of its replica's devices each copy is on; none: that of the scope around, else the first
+  /// (row SYNC-LOG-2).
+  std::optional<std::uint32_t> logical_device{};
+  /// For parameter servers; synchronous strategies keep variables whole, and say once that they
+  /// drop it (row SYNC-CTX-14).
+  troupe::partitioner partitioner{};
 };
 
 namespace detail {
@@ -81,6 +88,13 @@ public:
   std::string component_name(std::size_t i) const;
   /// Component `i` as it is, whoever asks.
   tensor component(std::size_t i) const;
+
+  /// Where each copy lives, "cpu:1".
+  const std::vector<std::string>& devices() const;
+  /// The current device if there is a copy, else that of component 0 (row SYNC-VCR-15).
+  const std::string& device() const;
+  /// The copy on `device` as it is, whoever asks. `device_unavailable` says where there are copies.
+  tensor component_on(const std::string& device) const;
 
   /// A replica's own copy; in cross-replica context the first one, or for `on_read` the sum, mean
   /// or first of all.

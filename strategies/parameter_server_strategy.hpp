@@ -8,10 +8,12 @@
 #include <variant>
 #include <vector>
 
+#include <troupe/strategies/cluster_resolver.hpp>
 #include <troupe/strategies/fwd.hpp>
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/partitioner.hpp>
 #include <troupe/strategies/placement.hpp>
+#include <troupe/strategies/strategy.hpp>
 #include <troupe/strategies/variable.hpp>
 
 namespace troupe {
@@ -21,6 +23,8 @@ struct parameter_server_options {
   troupe::partitioner partitioner{};
   /// Which server the next shard goes to.
   troupe::placement placement = troupe::placement::round_robin;
+  /// Where the cluster was read from, for who asks the strategy.
+  std::shared_ptr<const cluster_resolver> resolver{};
 };
 
 /// Values of rows [row_begin, row_begin + shape[0]) of a variable, called once a shard (row
@@ -45,17 +49,35 @@ class strategy_state;
 
 /// Variables on parameter servers, updates as they come: the strategy of `cluster_coordinator`. A
 /// handle; copies share one strategy. The coordinator's program only.
-class parameter_server_strategy {
+///
+/// As a `strategy` it has one replica, here: inside its `scope` the ambient functions tell of it,
+/// `create_variable` makes variables on the servers, and scopes of other strategies are refused
+/// (row SYNC-CTX-9). What runs on workers goes through the coordinator.
+class parameter_server_strategy : public strategy {
 public:
   /// Throws `bad_config` for a runtime that is not a coordinator's.
   explicit parameter_server_strategy(runtime& rt, parameter_server_options options = {});
 
-  /// Runs `f` with this strategy as the ambient one: `create_variable` in it makes variables on the
-  /// servers.
-  template <class F>
-  std::invoke_result_t<F> scope(F&& f) {
-    scope_guard guard{*this};
-    return std::forward<F>(f)();
+  /// Runs `f` in this process, on the one replica; its result is bare. The trace says that it runs
+  /// outside a closure (rows PS-N1, PS-N2).
+  template <class F, class... Args>
+  auto run(F f, Args... args) const {
+    note_outside("run");
+    using R = detail::replica_result_t<F, Args...>;
+    if constexpr (std::is_void_v<R>)
+      strategy::run(std::move(f), std::move(args)...);
+    else
+      return strategy::run(std::move(f), std::move(args)...)[0];
+  }
+  /// As `strategy::reduce`.
+  template <class Op, class X, class... Axis>
+  tensor reduce(const Op& op, const X& value, const Axis&... axis) const {
+    note_outside("reduce");
+    return strategy::reduce(op, value, axis...);
+  }
+  template <class Op, class X>
+  tensor reduce(const Op& op, const X& value, std::initializer_list<std::int64_t> axis) const {
+    return reduce(op, value, std::vector<std::int64_t>{axis});
   }
 
   /// Throws `mismatch` for a name that is taken, `invalid_argument` and `shape_mismatch` naming the
@@ -63,25 +85,18 @@ public:
   variable create_variable(variable_options options);
   /// All variables made so far, in order.
   variable_list variables() const;
-  /// Replicas that a step of this strategy runs on at once: 1 (row PS-A16).
-  std::size_t num_replicas_in_sync() const { return 1; }
-  const std::shared_ptr<detail::strategy_state>& state() const { return state_; }
+  /// As given in the options; null without one (row SYNC-CTX-29).
+  const std::shared_ptr<const troupe::cluster_resolver>& cluster_resolver() const;
+  /// For the coordinator.
+  const std::shared_ptr<detail::strategy_state>& servers() const { return servers_; }
 
 private:
-  class scope_guard {
-  public:
-    explicit scope_guard(parameter_server_strategy& s);
-    ~scope_guard();
-    scope_guard(const scope_guard&) = delete;
-
-  private:
-    void* before_;
-  };
-  std::shared_ptr<detail::strategy_state> state_;
+  void note_outside(const char* what) const;
+  std::shared_ptr<detail::strategy_state> servers_;
 };
 
-/// Makes a variable with the ambient strategy. Throws `wrong_state` outside a scope, and inside a
-/// dataset function (row PS-L3).
+/// Makes a variable with the ambient strategy. Throws `wrong_state` outside a parameter server
+/// strategy's scope, and inside a dataset function (row PS-L3).
 variable create_variable(variable_options options);
 
 } // namespace troupe

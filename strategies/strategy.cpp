@@ -38,11 +38,7 @@ strategy_scope::strategy_scope(const strategy& of)
 strategy_scope::~strategy_scope() {
   if (!frame_)
     return;
-  auto** at = reinterpret_cast<mode_frame**>(&current_context().modes);
-  while (*at && *at != frame_.get())
-    at = &(*at)->outer;
-  if (*at)
-    *at = frame_->outer;
+  detail::drop_frame(*frame_);
 }
 
 void strategy_scope::exit() {
@@ -57,8 +53,10 @@ void strategy_scope::exit() {
       case mode_kind::names: what = "a variable name scope"; break;
       default: break;
     }
-    throw_failure(errc::wrong_state, "scope of " + frame_->strategy->text() + " is left while "
-                                       + what + " inside it is still open");
+    throw_failure(errc::wrong_state,
+                  "scope of " + frame_->strategy->text() + " is left while " + what
+                    + (inner && !inner->text.empty() ? " (" + inner->text + ")" : std::string{})
+                    + " inside it is still open");
   }
   pop_frame(*frame_);
   frame_ = nullptr;
@@ -66,9 +64,9 @@ void strategy_scope::exit() {
 
 namespace detail {
 
-cross_replica_here::cross_replica_here(const std::shared_ptr<sync_state>& of)
-  : frame_{
-    std::make_unique<mode_frame>(mode_frame{.kind = mode_kind::cross_replica, .strategy = of})} {
+cross_replica_here::cross_replica_here(const std::shared_ptr<sync_state>& of, std::string names)
+  : frame_{std::make_unique<mode_frame>(
+    mode_frame{.kind = mode_kind::cross_replica, .strategy = of, .text = std::move(names)})} {
   push_frame(*frame_);
 }
 
@@ -102,6 +100,20 @@ std::string strategy::to_string() const { return state_->text(); }
 std::string strategy::status() const { return state_->status(); }
 
 namespace {
+
+bool is_zero(const tensor& x) {
+  const auto bytes = x.bytes();
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](std::byte each) { return each == std::byte{}; });
+}
+
+[[noreturn]] void refuse_shape(const sync_state& state, const char* what, std::size_t i,
+                               const shape_t& shape, const shape_t& first) {
+  throw_failure(errc::shape_mismatch, std::string{what} + ": component " + std::to_string(i)
+                                        + " has shape " + to_string(shape) + ", component 0 "
+                                        + to_string(first) + "; " + state.text()
+                                        + " takes equal shapes only");
+}
 
 void check_count(const sync_state& state, const char* what, std::size_t components) {
   if (components != state.local_count())
@@ -206,6 +218,8 @@ tensor strategy::reduce(const reduction& op, const tensor& value,
   }
   if (state_->count() == 1 || op.op == reduce_op::mean)
     return own;
+  if (state_->options().workers == 1 && is_zero(own))
+    return own; // row SYNC-RTO-6
   if (op.op != reduce_op::sum)
     return own; // the extreme of equal values, and so on
   throw_failure(errc::invalid_argument,
@@ -216,6 +230,10 @@ tensor strategy::reduce(const reduction& op, const tensor& value,
 tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) const {
   state_->require_cross_replica("gather");
   check_count(*state_, "gather", value.size());
+  if (state_->options().kind == detail::strategy_kind::tpu)
+    for (std::size_t i = 1; i < value.size(); ++i)
+      if (value[i].shape() != value[0].shape()) // row SYNC-GAT-8
+        refuse_shape(*state_, "gather", i, value[i].shape(), value[0].shape());
   if (state_->options().workers > 1)
     return run([axis](replica_context& ctx, const tensor& x) { return ctx.all_gather(x, axis); },
                value)[0];
@@ -391,7 +409,8 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
                     .how = "axis " + std::to_string(axis),
                     .type = x.type(),
                     .shapes = {x.shape()}};
-  call.shapes[0][static_cast<std::size_t>(axis)] = -1;
+  if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
+    call.shapes[0][static_cast<std::size_t>(axis)] = -1;
   std::vector<tensor> parts;
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
     const auto own = tensor::scalar<std::int64_t>(x.shape()[static_cast<std::size_t>(axis)]);

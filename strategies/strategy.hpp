@@ -23,6 +23,7 @@ class device_context;
 class distributed_variable;
 class replica_context;
 class strategy;
+class strategy_extended;
 struct reduction;
 
 namespace detail {
@@ -119,6 +120,9 @@ public:
   /// is negative.
   void set_committed_steps(std::int64_t k) const;
 
+  /// What authors of optimizers and layers ask for; include strategy_extended.hpp.
+  strategy_extended extended() const;
+
   /// What the replicas wait for: "op 12 all_reduce sum f32[2] waits for {1}". Any thread, at once.
   std::string status() const;
 
@@ -192,6 +196,11 @@ public:
   /// component of the result (rows SYNC-MRG). In loops and branches too, while all do the same.
   template <class F, class... Args>
   auto merge_call(F f, Args... args);
+
+  /// `extended().update` in a merge call: `f(v, args...)` once for each copy, with the replica's
+  /// own arguments (rows SYNC-UPD-R1 to R3). Include strategy_extended.hpp.
+  template <class F, class... Args>
+  auto update(const distributed_variable& v, F f, Args... args);
 
   /// For the strategy: a mean is that of so many replicas, those that have data.
   void set_live(std::uint32_t replicas) { live_ = replicas; }

@@ -17,10 +17,14 @@ void run_replicas(const std::shared_ptr<sync_state>& state,
                   std::function<void(replica_context&, std::uint32_t local)> body);
 bool is_standard(const sync_state& state);
 
-/// Stands in cross-replica context of `of` while it lives.
+/// What the names of variables made here begin with.
+std::string name_prefix();
+
+/// Stands in cross-replica context of `of` while it lives, where names begin with `names`.
 class cross_replica_here {
 public:
-  explicit cross_replica_here(const std::shared_ptr<sync_state>& of);
+  explicit cross_replica_here(const std::shared_ptr<sync_state>& of,
+                              std::string names = name_prefix());
   ~cross_replica_here();
   cross_replica_here(const cross_replica_here&) = delete;
 
@@ -177,9 +181,9 @@ auto replica_context::merge_call(F f, Args... args) {
   using R = std::decay_t<decltype(detail::call_merge<F, tuple>(
     f, std::declval<troupe::strategy&>(), std::declval<const detail::merge_values&>(),
     std::index_sequence_for<Args...>{}))>;
-  auto body = [f = std::move(f), state = state_](
+  auto body = [f = std::move(f), state = state_, names = detail::name_prefix()](
                 const detail::merge_values& arguments) mutable -> detail::merge_values {
-    detail::cross_replica_here here{state};
+    detail::cross_replica_here here{state, names}; // those of the first replica (row SYNC-R13)
     troupe::strategy in{state};
     constexpr std::index_sequence_for<Args...> all{};
     if constexpr (std::is_void_v<R>) {

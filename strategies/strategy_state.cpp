@@ -4,6 +4,7 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/lane_context.hpp>
+#include <troupe/strategies/detail/sync_state.hpp>
 #include <troupe/strategies/runtime.hpp>
 
 namespace troupe::detail {
@@ -240,33 +241,63 @@ void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader&
 
 namespace troupe {
 
-parameter_server_strategy::parameter_server_strategy(runtime& rt,
-                                                     parameter_server_options options) {
+namespace {
+
+std::shared_ptr<detail::strategy_state> servers_of(runtime& rt, parameter_server_options options) {
   auto owner = rt.owner();
   if (!owner)
     throw_failure(errc::bad_config,
                   "parameter_server_strategy: this process is not the coordinator; call serve()");
-  state_ = std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
+  return std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
+}
+
+/// What it is to the functions that take any strategy.
+strategy as_one_replica(runtime& rt, const std::shared_ptr<detail::strategy_state>& servers) {
+  detail::sync_options options{.kind = detail::strategy_kind::parameter_server,
+                               .name = "parameter_server_strategy",
+                               .devices = {"cpu:0"},
+                               .servers = servers};
+  const auto& owner = *servers->owner();
+  for (std::uint32_t i = 0; i < owner.servers(); ++i)
+    options.server_devices.push_back(
+      "/job:ps/replica:0/task:" + std::to_string(owner.server_task(i)) + "/device:CPU:0");
+  auto state = std::make_shared<detail::sync_state>(rt.services(), std::move(options));
+  state->follow_runtime();
+  return strategy{std::move(state)};
+}
+
+} // namespace
+
+parameter_server_strategy::parameter_server_strategy(runtime& rt, parameter_server_options options)
+  : servers_{servers_of(rt, std::move(options))} {
+  strategy::operator=(as_one_replica(rt, servers_));
 }
 
 variable parameter_server_strategy::create_variable(variable_options options) {
-  return state_->create(std::move(options));
+  return servers_->create(std::move(options));
 }
 
-variable_list parameter_server_strategy::variables() const { return state_->variables(); }
+variable_list parameter_server_strategy::variables() const { return servers_->variables(); }
 
-parameter_server_strategy::scope_guard::scope_guard(parameter_server_strategy& s)
-  : before_{std::exchange(current_context().strategy, s.state_.get())} {}
+const std::shared_ptr<const cluster_resolver>& parameter_server_strategy::cluster_resolver() const {
+  return servers_->options().resolver;
+}
 
-parameter_server_strategy::scope_guard::~scope_guard() { current_context().strategy = before_; }
+void parameter_server_strategy::note_outside(const char* what) const {
+  if (!current_context().step)
+    trace(state()->env(), "strategy.outside_closure", {{"call", what}, {"strategy", to_string()}});
+}
 
 variable create_variable(variable_options options) {
   if (current_context().step)
     throw_failure(errc::wrong_state, "create_variable: not inside a dataset function or step");
-  auto* state = static_cast<detail::strategy_state*>(current_context().strategy);
-  if (!state)
-    throw_failure(errc::wrong_state, "create_variable: outside a strategy's scope");
-  return state->create(std::move(options));
+  const auto in = get_strategy();
+  const auto& servers = in.state()->options().servers;
+  if (!servers)
+    throw_failure(errc::wrong_state,
+                  "create_variable: outside a parameter_server_strategy's scope"
+                    + (has_strategy() ? ", inside that of " + in.to_string() : std::string{}));
+  return std::static_pointer_cast<detail::strategy_state>(servers)->create(std::move(options));
 }
 
 } // namespace troupe

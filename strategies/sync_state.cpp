@@ -35,7 +35,9 @@ std::string joined(const std::vector<std::string>& names) {
 sync_state::sync_state(sync_options options) : options_{std::move(options)}, devices_(1) {}
 
 sync_state::sync_state(std::shared_ptr<runtime_services> services, sync_options options)
-  : options_{std::move(options)}, services_{std::move(services)}, devices_(local_count()) {
+  : options_{std::move(options)},
+    services_{std::move(services)},
+    devices_(std::size_t{local_count()} * logical_count()) {
   start();
 }
 
@@ -45,6 +47,8 @@ sync_state::~sync_state() {
 }
 
 std::string sync_state::text() const {
+  if (options_.kind == strategy_kind::parameter_server)
+    return options_.name + "(" + std::to_string(options_.server_devices.size()) + " servers)";
   return options_.name + "(" + joined(options_.devices) + ")";
 }
 
@@ -55,9 +59,10 @@ const environment& sync_state::env() const {
 }
 
 void sync_state::start() {
+  if (options_.kind == strategy_kind::parameter_server)
+    return; // opens its device when it is asked for
   const auto& env = services_->env;
-  for (const auto& name : options_.devices) { // a wrong name ends the construction, not a run
-    const auto id = parse_device(name).value_or_throw();
+  for (const auto& id : hardware_in_use()) { // a wrong name ends the construction, not a run
     bool there = false;
     if (id.kind == device_kind::cpu)
       for (const auto& each : services_->devices->list())
@@ -89,8 +94,8 @@ void sync_state::start() {
     actors_.push_back(spawn_replica(
       services_->system, env,
       {.local = i, .id = first_id() + i, .device = options_.devices[i], .lanes = lanes_}));
-    services_->devices->watch(parse_device(options_.devices[i]).value_or_throw(),
-                              std::make_shared<replica_watcher>(actors_.back()));
+    for (std::uint32_t k = 0; k < logical_count(); ++k)
+      services_->devices->watch(hardware(i, k), std::make_shared<replica_watcher>(actors_.back()));
   }
 }
 
@@ -122,7 +127,10 @@ bool sync_state::close(time_point deadline) {
 
 void sync_state::run_inline(const std::function<void(replica_context&, std::uint32_t)>& body) {
   replica_context ctx{shared_from_this(), 0};
-  frame_here frame{{.kind = mode_kind::replica, .strategy = shared_from_this(), .replica = &ctx}};
+  frame_here frame{{.kind = mode_kind::replica,
+                    .strategy = shared_from_this(),
+                    .replica = &ctx,
+                    .text = name_prefix()}};
   body(ctx, 0);
 }
 
@@ -132,9 +140,10 @@ void sync_state::run(const std::function<void(replica_context&, std::uint32_t)>&
     return run_inline(body);
   (void)env();
   lanes_->run(
-    [self = shared_from_this(), body](std::uint32_t local) {
+    [self = shared_from_this(), names = name_prefix(), body](std::uint32_t local) {
       replica_context ctx{self, local};
-      frame_here frame{{.kind = mode_kind::replica, .strategy = self, .replica = &ctx}};
+      frame_here frame{
+        {.kind = mode_kind::replica, .strategy = self, .replica = &ctx, .text = names}};
       body(ctx, local);
     },
     replica_lanes::merging());
@@ -164,15 +173,33 @@ void sync_state::collective(std::uint32_t local, replica_call call,
   throw_failure(lanes_->call_failed(std::move(why)));
 }
 
-std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local) {
+const std::string& sync_state::logical_device(std::uint32_t local, std::uint32_t logical) const {
+  const auto& all = options_.logical_devices;
+  return all.empty() ? options_.devices.at(local) : all.at(local).at(logical);
+}
+
+device_id sync_state::hardware(std::uint32_t local, std::uint32_t logical) const {
+  return parse_device(options_.hardware.empty() ? options_.devices.at(local)
+                                                : options_.hardware.at(local).at(logical))
+    .value_or_throw();
+}
+
+std::vector<device_id> sync_state::hardware_in_use() const {
+  std::vector<device_id> out;
+  for (std::uint32_t i = 0; i < local_count(); ++i)
+    for (std::uint32_t k = 0; k < logical_count(); ++k)
+      out.push_back(hardware(i, k));
+  return out;
+}
+
+std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::uint32_t logical) {
   if (is_standard())
     throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
   (void)env();
   std::lock_guard lock{device_mutex_};
-  auto& at = devices_.at(local);
+  auto& at = devices_.at(std::size_t{local} * logical_count() + logical);
   if (!at) {
-    auto opened = services_->devices->open(parse_device(options_.devices[local]).value_or_throw())
-                    .value_or_throw();
+    auto opened = services_->devices->open(hardware(local, logical)).value_or_throw();
     at = device_context::make(std::move(opened), "replica." + std::to_string(first_id() + local))
            .value_or_throw();
   }

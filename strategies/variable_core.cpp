@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/strategies/scopes.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
@@ -61,10 +62,17 @@ variable_core::variable_core(std::shared_ptr<sync_state> of,
                        : options.synchronization},
     aggregation_{options.aggregation},
     trainable_{options.trainable.value_or(synchronization_ != variable_synchronization::on_read)},
-    allow_divergence_{options.allow_divergence} {
+    allow_divergence_{options.allow_divergence},
+    logical_device_{options.logical_device.value_or(0)} {
   const bool one = of_->is_standard() || !of_->options().parameter_device.empty();
-  for (std::uint32_t i = 0; i < (one ? 1 : of_->local_count()); ++i)
+  for (std::uint32_t i = 0; i < (one ? 1 : of_->local_count()); ++i) {
     copies_.push_back(shard::create(spec_, shard_index{0}).value_or_throw());
+    if (of_->is_standard())
+      devices_.push_back(short_name(resolve_device("")));
+    else
+      devices_.push_back(one ? of_->options().parameter_device
+                             : of_->logical_device(i, logical_device_));
+  }
 }
 
 failure variable_core::complaint(errc code, const char* what, const std::string& text) const {
@@ -87,9 +95,14 @@ variable_caller variable_core::caller(const char* what) const {
     throw_failure(complaint(errc::wrong_state, what,
                             "two strategies are mixed: the variable is of " + of_->text() + ", "
                               + mode->strategy->text() + " is active"));
-  if (mode->kind == mode_kind::update)
+  if (mode->kind == mode_kind::update) {
+    if (copies_.size() > 1 && mode->update_index >= copies_.size()) // of update_non_slot
+      throw_failure(complaint(errc::out_of_range, what,
+                              "called for device " + std::to_string(mode->update_index)
+                                + ", there are " + std::to_string(copies_.size()) + " copies"));
     return {.what = variable_caller::kind::update,
-            .component = is_shared() ? 0 : mode->update_index};
+            .component = copies_.size() == 1 ? 0 : mode->update_index};
+  }
   if (mode->kind != mode_kind::replica)
     return {};
   const auto local = mode->replica->replica_id_in_sync_group() - of_->first_id();
@@ -273,6 +286,10 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
   if (synchronization_ == variable_synchronization::on_read)
     throw_failure(complaint(errc::invalid_argument, what, "not for on_read variables"));
   const auto by = caller(what);
+  if (of_->options().kind == strategy_kind::tpu && aggregation_ != variable_aggregation::none)
+    throw_failure(complaint(errc::invalid_argument, what,
+                            "aggregation is " + std::string{to_string(aggregation_)}
+                              + "; variables of " + of_->text() + " take rows with none only"));
   if (by.what == variable_caller::kind::cross) {
     for (const auto& each : copies_)
       change(*each, kind, values, indices);

@@ -27,8 +27,11 @@ struct mode_frame {
   std::shared_ptr<sync_state> strategy{};
   replica_context* replica = nullptr;
   std::uint32_t update_index = 0;
-  std::string text{}; ///< the device, or the prefix of names
-  std::shared_ptr<void> creator{};
+  /// The device; the name. Of a replica and of cross-replica context: all names around it,
+  /// "main/foo/", for what is outside it stands on another lane's stack.
+  std::string text{};
+  std::shared_ptr<void> creator{};        ///< a variable_creator
+  std::optional<std::uint32_t> logical{}; ///< the logical device for variables
   mode_frame* outer = nullptr;
 };
 
@@ -49,6 +52,12 @@ inline void push_frame(mode_frame& frame) {
 
 /// @pre it is the innermost
 inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer; }
+
+/// Takes a frame away wherever it stands on this lane's stack, if it does.
+void drop_frame(mode_frame& frame);
+
+/// What the names of variables made here begin with: "main/foo/".
+std::string name_prefix();
 
 /// A frame for the length of a block.
 class frame_here {

@@ -24,6 +24,7 @@ public:
   variable create(variable_options options);
   variable_list variables() const;
   const std::shared_ptr<cluster>& owner() const { return owner_; }
+  const parameter_server_options& options() const { return options_; }
   /// The coordinator of this strategy, one however often it is asked for (row PS-A13).
   std::shared_ptr<coordinator_front> front(const std::shared_ptr<strategy_state>& self);
   /// Variables made from now on start from this checkpoint if it has them (row PS-Y3).

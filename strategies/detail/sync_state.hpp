@@ -24,7 +24,8 @@ enum class strategy_kind : std::uint8_t {
   mirrored = 2,
   central_storage = 3,
   multi_worker_mirrored = 4,
-  tpu = 5
+  tpu = 5,
+  parameter_server = 6 ///< its variables live on servers; one replica, here
 };
 
 struct sync_options {
@@ -33,6 +34,12 @@ struct sync_options {
   std::vector<std::string> devices{}; ///< of the local replicas, in order
   std::string
     parameter_device{}; ///< where the one copy of a variable lives; empty: with each replica
+  /// All devices of each local replica, the first one as in `devices`; empty: only that.
+  std::vector<std::vector<std::string>> logical_devices{};
+  /// What they are on this machine, "cpu:1"; empty: what they are called.
+  std::vector<std::vector<std::string>> hardware{};
+  std::vector<std::string> server_devices{}; ///< of parameter servers
+  std::shared_ptr<void> servers{}; ///< a strategy_state, where variables are on servers; else null
   std::uint32_t workers = 1;
   std::uint32_t worker = 0;
   duration collective_timeout = std::chrono::seconds{60};
@@ -72,10 +79,19 @@ public:
   std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent) {
     return lanes_ ? lanes_->await_call(local, silent) : std::nullopt;
   }
-  std::shared_ptr<device_context> device_of(std::uint32_t local);
+  /// Devices of one replica, and how they are called.
+  std::uint32_t logical_count() const {
+    const auto& all = options_.logical_devices;
+    return all.empty() ? 1 : static_cast<std::uint32_t>(all.front().size());
+  }
+  const std::string& logical_device(std::uint32_t local, std::uint32_t logical) const;
+  device_id hardware(std::uint32_t local, std::uint32_t logical = 0) const;
+  std::shared_ptr<device_context> device_of(std::uint32_t local, std::uint32_t logical = 0);
   std::string status() const;
   /// Numbers for names.
   std::uint64_t next_variable() { return variables_++; }
+  /// True the first time: for what is told once a strategy.
+  bool warn_once() { return !warned_.exchange(true); }
   bool close(time_point deadline);
 
   /// The group's counter (protocol 6.3).
@@ -91,6 +107,7 @@ public:
 
 private:
   void start();
+  std::vector<device_id> hardware_in_use() const;
   void run_inline(const std::function<void(replica_context&, std::uint32_t local)>& body);
 
   const sync_options options_;
@@ -100,6 +117,7 @@ private:
   std::vector<replica_actor> actors_{};
   std::atomic<std::uint64_t> variables_{0};
   std::atomic<std::int64_t> steps_{0};
+  std::atomic<bool> warned_{false};
   std::mutex device_mutex_{};
   std::vector<std::shared_ptr<device_context>> devices_{};
 };

@@ -34,6 +34,9 @@ public:
   bool trainable() const { return trainable_; }
   std::size_t components() const { return copies_.size(); }
   shard& component(std::size_t i) const;
+  /// Where each copy lives.
+  const std::vector<std::string>& devices() const { return devices_; }
+  std::uint32_t logical_device() const { return logical_device_; }
 
   tensor read() const;
   /// `kind`: assign, assign_add or assign_sub.
@@ -72,6 +75,8 @@ private:
   const variable_aggregation aggregation_;
   const bool trainable_;
   const bool allow_divergence_;
+  const std::uint32_t logical_device_;
+  std::vector<std::string> devices_{};
   std::vector<std::shared_ptr<shard>> copies_{};
 };
 
