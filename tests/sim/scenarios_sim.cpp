@@ -64,7 +64,7 @@ TEST_CASE("scenarios: names are in order, texts there, every one has its test he
     CHECK((s->events_expected >= 5'000 || !s->few_because.empty()));
     CHECK(find_scenario(s->name) == s);
   }
-  CHECK(all_scenarios().size() == 27);
+  CHECK(all_scenarios().size() == 28);
   CHECK(find_scenario("no such") == nullptr);
 }
 

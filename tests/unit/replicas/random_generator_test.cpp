@@ -91,15 +91,15 @@ TEST_CASE("SYNC-RNG-2 a generator made outside is one, from which all draw") {
 TEST_CASE("SYNC-RNG-3 generators that were split") {
   auto s = mirrored_over(3);
   random_generator g{3};
-  per_replica<random_generator> each{g.parts(3)};
+  per_replica<random_generator> each{g.split(3)};
   auto draw = [](random_generator mine) { return draws(mine, 3); };
   auto xs = s.run(draw, each).local_results();
   CHECK(all_different(xs));
   random_generator again{3};
-  auto same = again.parts(3);
+  auto same = again.split(3);
   for (std::size_t i = 0; i < 3; ++i)
     CHECK(draws(same[i], 3) == xs[i]);
-  auto next = again.parts(1);
+  auto next = again.split(1);
   xs.push_back(draws(next[0], 3));
   xs.push_back(draws(again, 3));
   CHECK(all_different(xs));
