@@ -115,6 +115,8 @@ bool sync_state::close(time_point deadline) {
     actor = nullptr;
     clean = bool(gone->poll_until(deadline, "close")) && clean;
   }
+  if (clean && group_) // the ports may go before this
+    group_->close(deadline);
   return clean;
 }
 

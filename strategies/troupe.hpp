@@ -27,12 +27,15 @@
 #include <troupe/strategies/learning_rate.hpp>
 #include <troupe/strategies/logical_devices.hpp>
 #include <troupe/strategies/mirrored_strategy.hpp>
+#include <troupe/strategies/multi_worker_mirrored_strategy.hpp>
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>
+#include <troupe/strategies/preemption_checkpoint.hpp>
 #include <troupe/strategies/runtime.hpp>
 #include <troupe/strategies/slicing.hpp>
 #include <troupe/strategies/strategy.hpp>
+#include <troupe/strategies/sync_checkpoint.hpp>
 #include <troupe/strategies/topology.hpp>
 #include <troupe/strategies/variable.hpp>
 #include <troupe/strategies/worker_context.hpp>

@@ -68,6 +68,10 @@ public:
   /// A collective operation of replica `local`, described and driven; throws what it ends with.
   void collective(std::uint32_t local, replica_call call,
                   const std::function<result<void>(collective_group&)>& drive);
+  /// What a call is named to the other processes; empty within one, where `lockstep` compares.
+  std::string words_for(const replica_call& call) const {
+    return options_.links ? troupe::to_string(call) : std::string{};
+  }
   std::shared_ptr<device_context> device_of(std::uint32_t local);
   std::string status() const;
   /// Numbers for names.
@@ -92,6 +96,10 @@ private:
   std::mutex device_mutex_{};
   std::vector<std::shared_ptr<device_context>> devices_{};
 };
+
+/// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.
+tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
+                           std::optional<std::vector<std::int64_t>> axis);
 
 /// The one default strategy (row SYNC-DEF-1).
 const std::shared_ptr<sync_state>& standard_state();

@@ -257,7 +257,9 @@ TEST_CASE("epochs: a member that joins later does not end the forming before") {
     CHECK(group[1].form(group_epoch{1}, two, 20s));
     CHECK(group[1].form(group_epoch{2}, group.members(), 20s));
   }};
-  std::this_thread::sleep_for(50ms);
+  for (const auto until = std::chrono::steady_clock::now() + 50ms; // the joiner calls meanwhile
+       std::chrono::steady_clock::now() < until;)
+    std::this_thread::yield();
   CHECK(group[0].form(group_epoch{1}, two, 20s));
   CHECK(group[0].form(group_epoch{2}, group.members(), 20s));
   joiner.join();
