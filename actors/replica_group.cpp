@@ -119,7 +119,10 @@ result<void> replica_group::join(std::uint32_t local) {
 }
 
 void replica_group::close(time_point deadline) {
-  members_.clear();
+  {
+    std::lock_guard lock{mutex_};
+    members_.clear();
+  }
   if (options_.links)
     options_.links->close(deadline);
 }
@@ -132,7 +135,7 @@ void replica_group::broke(std::uint32_t local) {
 void replica_group::interrupt(std::uint32_t local, const std::string& why) {
   {
     std::lock_guard lock{mutex_};
-    if (joined_[local] != wanted_ || joined_[local] == broken_)
+    if (members_.empty() || joined_[local] != wanted_ || joined_[local] == broken_)
       return;
     broken_ = joined_[local];
   }

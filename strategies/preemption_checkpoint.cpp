@@ -16,6 +16,7 @@ namespace {
 constexpr const char* calls_counter = "preemption/calls";
 constexpr duration watch_every = std::chrono::seconds{1};
 constexpr const char* check_name = "preemption check";
+constexpr int report_tries = 3;
 
 /// Set by the handler, which may do no more.
 std::atomic<bool> terminated{false};
@@ -26,7 +27,7 @@ void on_sigterm(int) { terminated = true; }
 /// Errors that only tell of another worker's.
 bool is_consequence(errc code) {
   return code == errc::cancelled || code == errc::revoked || code == errc::peer_lost
-         || code == errc::deadline;
+         || code == errc::deadline || code == errc::mismatch;
 }
 
 failure current_failure() {
@@ -90,6 +91,7 @@ struct preemption_checkpoint::state {
   void look_for_notice();
   bool talk(bool holds);
   void deliver(const std::vector<std::string>& told);
+  std::vector<std::string> report(const failure& why);
   void check();
   void save();
   void leave(int code);
@@ -230,6 +232,22 @@ void preemption_checkpoint::finish() {
     s.core->call_finished(s.now());
 }
 
+/// What all workers have to say, after a call of this one failed. The others may be in the middle
+/// of a call of theirs, and come here once it has failed too.
+std::vector<std::string> preemption_checkpoint::state::report(const failure& why) {
+  of->interrupt(why.text);
+  for (int left = report_tries; left > 0; --left) {
+    try {
+      (void)detail::largest_of(*of, 1, check_name);
+      return detail::exchange_texts(*of, "1" + detail::encode_outcome(why), check_name);
+    } catch (const error& e) { // what others did instead has failed now as well
+      if (e.code() == errc::deadline)
+        break;
+    }
+  }
+  return {};
+}
+
 /// In the handler of what a call threw. The others hear of it in their next check, or at the end of
 /// their own call that failed with it.
 void preemption_checkpoint::failed() {
@@ -239,8 +257,7 @@ void preemption_checkpoint::failed() {
   s.open_call = false;
   s.core->give_up();
   try {
-    (void)detail::largest_of(*s.of, 1, check_name);
-    s.deliver(detail::exchange_texts(*s.of, "1" + detail::encode_outcome(why), check_name));
+    s.deliver(s.report(why));
   } catch (const error& e) {
     // Another worker's is the cause of this one's.
     if (is_consequence(why.code) && !is_consequence(e.code()))

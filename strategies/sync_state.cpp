@@ -181,6 +181,11 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local) {
   return at;
 }
 
+void sync_state::interrupt(const std::string& why) {
+  for (std::uint32_t i = 0; options_.links && i < local_count(); ++i)
+    group_->interrupt(i, why);
+}
+
 std::string sync_state::status() const { return lanes_ ? lanes_->status() : std::string{}; }
 
 // --- who may call what

@@ -73,6 +73,8 @@ public:
     return options_.links ? troupe::to_string(call) : std::string{};
   }
   std::shared_ptr<device_context> device_of(std::uint32_t local);
+  /// The program has failed outside `run`: ends what other workers' replicas wait for.
+  void interrupt(const std::string& why);
   std::string status() const;
   /// Numbers for names.
   std::uint64_t next_variable() { return variables_++; }

@@ -179,6 +179,25 @@ TEST_CASE("SYNC-PRE-11 SYNC-P3 an error of one worker is thrown on all, with its
   }
 }
 
+TEST_CASE("SYNC-PRE-11 who fails while the others reduce host values is heard too") {
+  const scratch_directory at;
+  const auto begin = std::chrono::steady_clock::now();
+  on_workers(3, [&](std::uint32_t worker, runtime& rt) {
+    auto s = strategy_over(rt);
+    counting program{s, at.text()};
+    preemption_checkpoint guard{program.checkpoint(), leaving()};
+    const auto why = failure_of([&] {
+      guard.run([&] {
+        if (worker == 0)
+          throw_failure(errc::no_space, "the disk is full");
+        (void)s.reduce(reduce_op::sum, tensor::scalar(1.0f));
+      });
+    });
+    names(why, errc::no_space, {"the disk is full"});
+  });
+  CHECK(std::chrono::steady_clock::now() - begin < 15s);
+}
+
 TEST_CASE("SYNC-PRE-13 SYNC-P4 a save function without effect leaves no checkpoint") {
   const scratch_directory at;
   std::atomic<int> saves{0};
