@@ -20,7 +20,7 @@ struct device_plane_options {
 };
 
 /// A device that there is, opened or not.
-struct device_place {
+struct device_entry {
   device_id id{};
   device_facts facts{};
 };
@@ -36,7 +36,7 @@ public:
   device_plane& operator=(const device_plane&) = delete;
 
   /// CPUs first, by number.
-  std::vector<device_place> list();
+  std::vector<device_entry> list();
   /// The device, in use: opens it, with its actor, when it is first asked for.
   /// `device_unavailable` says what there is instead, and why there is no GPU.
   result<std::shared_ptr<device>> open(const device_id& id);

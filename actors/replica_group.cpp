@@ -36,7 +36,8 @@ replica_group::replica_group(const environment& env, replica_group_options optio
   const auto name = options_.links ? options_.name : unique_name(options_.name);
   for (std::uint32_t i = 0; i < options_.local; ++i) {
     group_options how{.name = name,
-                      .listen = options_.links ? options_.links->listen_address() : "mem:0"};
+                      .listen = options_.links ? options_.links->listen_address() : "mem:0",
+                      .token = options_.links ? options_.links->token() : std::string{}};
     if (!options_.links)
       how.locality = locality_within(env, this);
     members_.push_back(
@@ -46,33 +47,41 @@ replica_group::replica_group(const environment& env, replica_group_options optio
 
 replica_group::~replica_group() = default;
 
-/// One lane asks where all members of this epoch are; the others wait for its answer. @pre the lock
-/// is held
-result<void> replica_group::find_all(std::unique_lock<std::mutex>& lock, time_point deadline) {
+/// One lane asks where all members of the next epoch are, and which it is; the others wait for its
+/// answer. @pre the lock is held
+result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock,
+                                              time_point deadline) {
   const auto epoch = wanted_;
   while (finding_)
     if (!changed_->wait_until(lock, deadline))
       return make_failure(errc::deadline, options_.name + ": epoch " + std::to_string(epoch)
                                             + ": the other workers do not answer");
-  if (found_ == epoch)
-    return not_found_ ? result<void>{*not_found_} : result<void>{};
+  if (found_ >= epoch)
+    return not_found_ ? result<std::uint32_t>{*not_found_} : found_;
   finding_ = true;
-  std::vector<collective_member> mine;
+  replica_places mine{.epoch = epoch};
   for (std::uint32_t i = 0; i < options_.local; ++i)
-    mine.push_back({.id = options_.first_id + i, .address = members_[i]->address()});
+    mine.members.push_back({.id = options_.first_id + i, .address = members_[i]->address()});
   lock.unlock();
-  auto got = options_.links ? options_.links->exchange(mine, deadline)
-                            : result<std::vector<collective_member>>{mine};
+  auto got =
+    options_.links ? options_.links->exchange(mine, deadline) : result<replica_places>{mine};
   lock.lock();
   finding_ = false;
   found_ = epoch;
   not_found_.reset();
-  if (got)
-    all_ = std::move(*got);
-  else
+  if (got && got->members.size() != options_.total)
+    got = make_failure(errc::mismatch, options_.name + ": " + std::to_string(got->members.size())
+                                         + " members, expected " + std::to_string(options_.total));
+  if (got) {
+    if (wanted_ == epoch) // workers that have seen more failures are further
+      wanted_ = std::max(epoch, got->epoch);
+    found_ = std::max(epoch, got->epoch);
+    all_ = std::move(got->members);
+  } else {
     not_found_ = got.error();
+  }
   changed_->notify_all();
-  return not_found_ ? result<void>{*not_found_} : result<void>{};
+  return not_found_ ? result<std::uint32_t>{*not_found_} : found_;
 }
 
 void replica_group::prepare() {
@@ -84,10 +93,12 @@ void replica_group::prepare() {
 result<void> replica_group::join(std::uint32_t local) {
   const auto deadline = after(env_.clock.now(), options_.timeout);
   std::unique_lock lock{mutex_};
-  const auto epoch = wanted_;
+  auto epoch = wanted_;
   if (joined_[local] == epoch)
     return {};
   auto found = find_all(lock, deadline);
+  if (found)
+    epoch = *found;
   if (!found || wanted_ != epoch) {
     broken_ = std::max(broken_, epoch);
     if (!found)
@@ -107,6 +118,15 @@ result<void> replica_group::join(std::uint32_t local) {
   return formed;
 }
 
+void replica_group::close(time_point deadline) {
+  {
+    std::lock_guard lock{mutex_};
+    members_.clear();
+  }
+  if (options_.links)
+    options_.links->close(deadline);
+}
+
 void replica_group::broke(std::uint32_t local) {
   std::lock_guard lock{mutex_};
   broken_ = std::max(broken_, joined_[local]);
@@ -115,7 +135,7 @@ void replica_group::broke(std::uint32_t local) {
 void replica_group::interrupt(std::uint32_t local, const std::string& why) {
   {
     std::lock_guard lock{mutex_};
-    if (joined_[local] != wanted_ || joined_[local] == broken_)
+    if (members_.empty() || joined_[local] != wanted_ || joined_[local] == broken_)
       return;
     broken_ = joined_[local];
   }

@@ -12,17 +12,35 @@
 
 namespace troupe {
 
-/// How the members of several processes find each other, anew for each epoch. Null within one
-/// process.
+/// An epoch of a replica group and where its members are, of one process or of all.
+struct replica_places {
+  std::uint32_t epoch = 0;
+  std::vector<collective_member> members{};
+};
+
+/// What all workers do together, one member a process.
+using worker_operation =
+  std::function<result<void>(collective_group& group, const collective_options& options)>;
+
+/// How the members of several processes find each other, anew for each epoch, and what the
+/// processes do together beside. Null within one process. Any thread.
 class worker_links {
 public:
   virtual ~worker_links() = default;
   /// Where members of this process listen: "host:port", any port.
   virtual std::string listen_address() const = 0;
-  /// Tells the other workers where this one's members are, and returns all of them in order of
-  /// replicas. Called once an epoch, on one lane; waits until the deadline.
-  virtual result<std::vector<collective_member>> exchange(
-    const std::vector<collective_member>& mine, time_point deadline) = 0;
+  /// What members have to know.
+  virtual const std::string& token() const = 0;
+  /// Tells the other workers where this one's members are and which epoch they would begin, and
+  /// returns all of them in order of replicas and the highest epoch, which suits everybody. Called
+  /// once an epoch, on one lane; waits until the deadline.
+  virtual result<replica_places> exchange(const replica_places& mine, time_point deadline) = 0;
+  /// One operation of all workers, called in the same order by all; `what` tells it from others.
+  /// Errors name it and the workers that are missing; the next call starts afresh.
+  virtual result<void> run(const std::string& what, time_point deadline,
+                           const worker_operation& body) = 0;
+  /// Lets go of its connections. Later calls are `unavailable`.
+  virtual void close(time_point deadline) = 0;
 };
 
 struct replica_group_options {
@@ -54,10 +72,13 @@ public:
   void broke(std::uint32_t local);
   /// Ends what the member waits for, on all members.
   void interrupt(std::uint32_t local, const std::string& why);
+  /// Lets go of all connections. @pre no lane of the replicas is in the group any more, nor comes
+  /// back
+  void close(time_point deadline);
   const replica_group_options& options() const { return options_; }
 
 private:
-  result<void> find_all(std::unique_lock<std::mutex>& lock, time_point deadline);
+  result<std::uint32_t> find_all(std::unique_lock<std::mutex>& lock, time_point deadline);
 
   const replica_group_options options_;
   std::unique_ptr<data_transport> within_{}; ///< between members of one process

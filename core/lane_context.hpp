@@ -8,7 +8,6 @@ namespace troupe {
 /// Ambient state of the running lane: current strategy, scopes, step. Kept behind one pointer
 /// because in simulation many lanes share a thread and switch in the middle of a call.
 struct execution_context {
-  void* strategy = nullptr;       ///< the innermost `scope`'s strategy, null outside
   void* step = nullptr;           ///< the running step's host, null outside a step
   void* modes = nullptr;          ///< innermost frame of the strategies' stack of contexts
   void* replica = nullptr;        ///< the replica's run on this lane, null outside one

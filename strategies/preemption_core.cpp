@@ -168,6 +168,11 @@ void preemption_core::saved() {
   saving_.reset();
 }
 
+void preemption_core::give_up() noexcept {
+  running_ = false;
+  saving_.reset();
+}
+
 std::optional<int> preemption_core::exits() const {
   if (rounds_[rounds() - 1].at != phase::saved)
     return std::nullopt;

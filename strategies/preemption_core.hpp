@@ -84,6 +84,8 @@ public:
   void call_finished(time_point now);
   /// @pre `before_call` gave `save`.
   void saved();
+  /// The call or save that was begun failed: it does not count, and `before_call` stands again.
+  void give_up() noexcept;
 
   /// The code to leave with, once all is saved; none before (row SYNC-PRE-7).
   std::optional<int> exits() const;

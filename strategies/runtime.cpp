@@ -60,10 +60,31 @@ runtime::impl::impl(runtime_options options, const runtime_host& host)
 }
 
 void runtime::impl::check_options() const {
+  if (is_synchronous())
+    return check_peers();
   if (!over_processes() && options_.workers == 0)
     throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
   if (!over_processes() && options_.servers == 0)
     throw_failure(errc::bad_config, "runtime: servers is 0, at least one is needed");
+}
+
+void runtime::impl::check_peers() const {
+  if (over_processes())
+    throw_failure(errc::bad_config, "runtime: task is " + to_string(*options_.task)
+                                      + " and there are peers: a worker among equals has no task");
+  if (options_.peer >= options_.peers.size())
+    throw_failure(errc::bad_config, "runtime: peer is " + std::to_string(options_.peer)
+                                      + ", there are " + std::to_string(options_.peers.size())
+                                      + " peers");
+  if (options_.peers.size() == 1) // nobody calls
+    return;
+  for (std::size_t i = 0; i < options_.peers.size(); ++i) {
+    const auto field = "peers[" + std::to_string(i) + "]";
+    check_address(options_.peers[i], field.c_str());
+    if (split_address(options_.peers[i], field.c_str()).port == 0)
+      throw_failure(errc::bad_config, "runtime: " + field + " is " + options_.peers[i]
+                                        + ": the others must know its port");
+  }
 }
 
 void runtime::impl::start_or_end() {
@@ -78,7 +99,11 @@ void runtime::impl::start_or_end() {
 
 void runtime::impl::start() {
   make_devices();
-  if (is_coordinator()) {
+  if (is_synchronous()) {
+    if (options_.peers.size() > 1)
+      services_->meeting =
+        worker_meeting::make(*env_, options_.peers, options_.peer, options_.token).value_or_throw();
+  } else if (is_coordinator()) {
     start_coordinator();
     if (!over_processes())
       start_embedded_members();
@@ -564,6 +589,9 @@ runtime& runtime::operator=(runtime&&) noexcept = default;
 runtime::~runtime() = default;
 
 runtime runtime::from_args(int argc, char** argv) { return runtime{options_from_args(argc, argv)}; }
+runtime runtime::synchronous_from_args(int argc, char** argv) {
+  return runtime{synchronous_options_from_args(argc, argv)};
+}
 
 bool runtime::is_coordinator() const { return impl_->is_coordinator(); }
 

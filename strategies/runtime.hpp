@@ -17,6 +17,8 @@
 
 namespace troupe {
 
+class cluster_resolver;
+
 namespace detail {
 struct runtime_services;
 }
@@ -62,6 +64,14 @@ struct runtime_options {
   std::string cluster_name = "troupe";
   /// Shared by all processes of a cluster. Needed to listen anywhere but on this machine.
   std::string token{};
+
+  // processes of equals, which all run the same program
+  /// "host:port" of every worker, in order of their ids; empty: this is none of them. Such a
+  /// runtime has devices and no parameter-server cluster: for synchronous strategies.
+  std::vector<std::string> peers{};
+  std::uint32_t peer = 0; ///< place of this process among them
+  /// What described these workers; null: they were given by hand.
+  std::shared_ptr<const cluster_resolver> resolver{};
 
   // limits
   /// Start waits for all servers and this many workers.
@@ -128,6 +138,16 @@ public:
   /// the flag or field and the value.
   static runtime from_args(int argc, char** argv);
   static runtime_options options_from_args(int argc, char** argv);
+  /// The same for programs of synchronous strategies, which run in every process: `--cluster FILE`
+  /// with `--task worker:1` (or `--troupe-task`), or TF_CONFIG, with the jobs chief, worker and
+  /// evaluator (rows SYNC-MWR-1 to 7). Without a cluster: the only worker. An evaluator is one by
+  /// itself (row SYNC-MWR-15).
+  static runtime synchronous_from_args(int argc, char** argv);
+  static runtime_options synchronous_options_from_args(int argc, char** argv);
+  /// What a resolver says, on top of `options`. Throws `invalid_argument` when it does not know
+  /// this process's type or id, or when they are not in the cluster.
+  static runtime_options synchronous_options(std::shared_ptr<const cluster_resolver> resolver,
+                                             runtime_options options);
 
   /// True where the program runs: embedded, or as `chief`.
   bool is_coordinator() const;

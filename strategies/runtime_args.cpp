@@ -6,6 +6,7 @@
 
 #include <troupe/core/production_ports.hpp>
 #include <troupe/strategies/cluster_resolver.hpp>
+#include <troupe/strategies/cluster_roles.hpp>
 #include <troupe/strategies/runtime.hpp>
 
 namespace troupe {
@@ -103,15 +104,11 @@ std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& 
   };
 }
 
-} // namespace
+using given_flags = std::vector<std::pair<std::string, std::string>>;
 
-runtime_options runtime::options_from_args(int argc, char** argv) {
-  runtime_options options;
-  if (const char* transport = std::getenv("TROUPE_TRANSPORT")) // what a launcher's children inherit
-    options.shared_memory = shares_memory("TROUPE_TRANSPORT", transport);
-  cluster_flags cluster;
-  auto flags = flags_of(options, cluster);
-  std::vector<std::pair<std::string, std::string>> given;
+/// Those of the command line that are Troupe's, in order.
+given_flags read_flags(int argc, char** argv, const std::map<std::string, setter>& flags) {
+  given_flags given;
   for (int i = 1; i < argc; ++i) {
     std::string flag = argv[i];
     std::string value;
@@ -134,6 +131,32 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
     }
     given.emplace_back(flag, value);
   }
+  return given;
+}
+
+/// What stands in the environment, for all kinds of programs.
+runtime_options options_of_environment() {
+  runtime_options options;
+  if (const char* transport = std::getenv("TROUPE_TRANSPORT")) // what a launcher's children inherit
+    options.shared_memory = shares_memory("TROUPE_TRANSPORT", transport);
+  if (const char* token =
+        std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
+    options.token = token;
+  return options;
+}
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? std::optional<std::string>{text} : std::nullopt;
+}
+
+} // namespace
+
+runtime_options runtime::options_from_args(int argc, char** argv) {
+  auto options = options_of_environment();
+  cluster_flags cluster;
+  auto flags = flags_of(options, cluster);
+  const auto given = read_flags(argc, argv, flags);
   auto apply_given = [&] { // again after a cluster description: what is said by hand wins
     for (const auto& [flag, value] : given)
       flags.at(flag)(flag, value);
@@ -141,9 +164,6 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
   apply_given();
   bool coordinator_given = std::any_of(
     given.begin(), given.end(), [](const auto& g) { return g.first == "--troupe-coordinator"; });
-  if (const char* token =
-        std::getenv("TROUPE_TOKEN")) // not a flag: those are seen by every user of the machine
-    options.token = token;
   if (!cluster.file.empty()) {
     auto ports = make_production_ports();
     auto config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
@@ -155,10 +175,7 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
     apply_given();
     return options;
   }
-  tf_config_resolver resolver{[](const char* name) -> std::optional<std::string> {
-    const char* text = std::getenv(name);
-    return text ? std::optional<std::string>{text} : std::nullopt;
-  }};
+  tf_config_resolver resolver{environment_variable};
   auto spec = coordinator_given ? cluster_spec{} : resolver.cluster().value_or_throw();
   if (spec) {
     auto own = resolver.task().value_or_throw();
@@ -172,6 +189,77 @@ runtime_options runtime::options_from_args(int argc, char** argv) {
     options.task = task_from("--troupe-task", cluster.task);
   }
   return options;
+}
+
+// --- programs of equals
+
+namespace {
+
+/// "worker:1", "chief": any job of synchronous programs.
+own_task equal_task_from(const std::string& flag, const std::string& value) {
+  const auto colon = value.find(':');
+  own_task out{.type = value.substr(0, colon), .id = 0};
+  if (colon != std::string::npos)
+    out.id = number(flag, value.substr(colon + 1));
+  else if (*out.type != "chief" && *out.type != "evaluator")
+    bad_flag(flag, value, "chief, worker:N or evaluator");
+  return out;
+}
+
+std::shared_ptr<const cluster_resolver> resolver_of(cluster_config config) {
+  return std::make_shared<simple_resolver>(
+    simple_resolver_options{.cluster = std::move(config.cluster), .task = std::move(config.task)});
+}
+
+} // namespace
+
+runtime_options runtime::synchronous_options(std::shared_ptr<const cluster_resolver> resolver,
+                                             runtime_options options) {
+  const auto spec = resolver->cluster().value_or_throw();
+  const auto own = resolver->task().value_or_throw();
+  if (!own.type)
+    throw_failure(errc::invalid_argument, "cluster resolver: task type is not known");
+  if (!own.id)
+    throw_failure(errc::invalid_argument, "cluster resolver: task id is not known");
+  const cluster_task task{.job = *own.type, .index = *own.id};
+  options.peer = id_in_cluster(spec, task).value_or_throw();
+  options.peers.clear();
+  const bool evaluates = *own.type == "evaluator"; // it has no part in the others' work
+  for (const char* job : {"chief", "worker"})
+    if (spec.has_job(job) && !evaluates)
+      for (const auto index : spec.task_indices(job))
+        options.peers.push_back(spec.task_address(job, index));
+  if (evaluates) {
+    options.peers.push_back(spec.task_address(*own.type, *own.id));
+    options.peer = 0;
+  }
+  options.resolver = std::move(resolver);
+  return options;
+}
+
+runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
+  auto options = options_of_environment();
+  cluster_flags cluster;
+  auto flags = flags_of(options, cluster);
+  flags.emplace("--task", [&](auto&, auto& v) { cluster.task = v; });
+  for (const auto& [flag, value] : read_flags(argc, argv, flags))
+    flags.at(flag)(flag, value);
+  cluster_config config;
+  if (!cluster.file.empty()) {
+    auto ports = make_production_ports();
+    config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
+  } else {
+    const tf_config_resolver resolver{environment_variable};
+    config.cluster = resolver.cluster().value_or_throw();
+    config.task = resolver.task().value_or_throw();
+  }
+  if (!cluster.task.empty())
+    config.task = equal_task_from("--task", cluster.task);
+  if (!config.cluster) { // the only one
+    options.peers = {"127.0.0.1:0"};
+    return options;
+  }
+  return synchronous_options(resolver_of(std::move(config)), std::move(options));
 }
 
 } // namespace troupe

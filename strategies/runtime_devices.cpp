@@ -5,6 +5,8 @@
 namespace troupe {
 
 std::uint32_t runtime::impl::lanes_here() const {
+  if (is_synchronous())
+    return 1;
   return (over_processes() ? 1 : options_.workers) * options_.lanes_per_worker;
 }
 

@@ -209,6 +209,8 @@ tensor strategy::reduce(std::string_view op, const per_replica<tensor>& value,
 tensor strategy::reduce(const reduction& op, const tensor& value,
                         std::optional<std::vector<std::int64_t>> axis) const {
   state_->require_cross_replica("reduce");
+  if (state_->options().links)
+    return detail::reduce_over_workers(*state_, op, value, std::move(axis));
   auto own = value;
   if (axis) {
     std::int64_t elements = 0;
@@ -381,6 +383,7 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
     auto call = described("all_reduce", op, out[at]);
     for (std::size_t i = at + 1; i < end; ++i)
       call.shapes.push_back(out[i].shape());
+    with.what = state_->words_for(call);
     state_->collective(local_, std::move(call), [&](collective_group& group) {
       return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
     });
@@ -411,6 +414,7 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
                     .shapes = {x.shape()}};
   if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
     call.shapes[0][static_cast<std::size_t>(axis)] = -1;
+  with.what = state_->words_for(call);
   std::vector<tensor> parts;
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
     const auto own = tensor::scalar<std::int64_t>(x.shape()[static_cast<std::size_t>(axis)]);
@@ -462,11 +466,12 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root,
     return out;
   auto with = options;
   with.deadline = std::min(with.deadline, state_->options().collective_timeout);
-  state_->collective(local_,
-                     {.kind = "broadcast",
-                      .how = "from " + std::to_string(root),
-                      .type = x.type(),
-                      .shapes = {x.shape()}},
+  replica_call call{.kind = "broadcast",
+                    .how = "from " + std::to_string(root),
+                    .type = x.type(),
+                    .shapes = {x.shape()}};
+  with.what = state_->words_for(call);
+  state_->collective(local_, std::move(call),
                      [&](collective_group& group) { return group.broadcast(out, root, with); });
   return out;
 }

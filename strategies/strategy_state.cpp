@@ -245,6 +245,10 @@ namespace {
 
 std::shared_ptr<detail::strategy_state> servers_of(runtime& rt, parameter_server_options options) {
   auto owner = rt.owner();
+  if (!rt.options().peers.empty())
+    throw_failure(errc::bad_config,
+                  "parameter_server_strategy: this runtime has no parameter servers: its peers are "
+                  "equals, for synchronous strategies");
   if (!owner)
     throw_failure(errc::bad_config,
                   "parameter_server_strategy: this process is not the coordinator; call serve()");

@@ -120,6 +120,8 @@ bool sync_state::close(time_point deadline) {
     actor = nullptr;
     clean = bool(gone->poll_until(deadline, "close")) && clean;
   }
+  if (clean && group_) // the ports may go before this
+    group_->close(deadline);
   return clean;
 }
 
@@ -204,6 +206,11 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::
            .value_or_throw();
   }
   return at;
+}
+
+void sync_state::interrupt(const std::string& why) {
+  for (std::uint32_t i = 0; options_.links && i < local_count(); ++i)
+    group_->interrupt(i, why);
 }
 
 std::string sync_state::status() const { return lanes_ ? lanes_->status() : std::string{}; }

@@ -35,10 +35,12 @@
 #include <troupe/strategies/metrics.hpp>
 #include <troupe/strategies/mirrored_strategy.hpp>
 #include <troupe/strategies/moving_average.hpp>
+#include <troupe/strategies/multi_worker_mirrored_strategy.hpp>
 #include <troupe/strategies/numpy_dataset.hpp>
 #include <troupe/strategies/optimizer.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>
+#include <troupe/strategies/preemption_checkpoint.hpp>
 #include <troupe/strategies/random_generator.hpp>
 #include <troupe/strategies/run_steps.hpp>
 #include <troupe/strategies/runtime.hpp>
@@ -46,6 +48,7 @@
 #include <troupe/strategies/slicing.hpp>
 #include <troupe/strategies/strategy.hpp>
 #include <troupe/strategies/strategy_extended.hpp>
+#include <troupe/strategies/sync_checkpoint.hpp>
 #include <troupe/strategies/topology.hpp>
 #include <troupe/strategies/tpu_strategy.hpp>
 #include <troupe/strategies/variable.hpp>

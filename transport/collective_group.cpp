@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/transport/detail/address.hpp>
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/collective_plan.hpp>
 #include <troupe/transport/detail/group_core.hpp>
@@ -65,6 +66,7 @@ public:
   const std::vector<collective_member>& members() const override { return core_.members(); }
   collective_counters counters() const override { return core_.counters(); }
   std::vector<std::uint64_t> missing() const override { return core_.missing(); }
+  group_epoch newest_epoch() const override { return core_.newest_epoch(); }
 
   tensor allocate(dtype type, shape_t shape) override {
     return core_.allocate(type, std::move(shape));
@@ -256,10 +258,22 @@ private:
   detail::group_core core_;
 };
 
+/// Whether an address is one of a network, and not of this machine alone.
+bool reaches_others(const std::string& address) {
+  const auto at = detail::split_address(address);
+  if (!at || address.starts_with("mem:"))
+    return false; // no network's; or the transport refuses it
+  return at->host != "localhost" && at->host != "::1" && !at->host.starts_with("127.");
+}
+
 } // namespace
 
 result<std::unique_ptr<collective_group>> collective_group::make(environment& env, std::uint64_t id,
                                                                  group_options options) {
+  if (options.token.empty() && !options.network_is_private && reaches_others(options.listen))
+    return make_failure(errc::invalid_argument,
+                        "group " + options.name + ": listen is " + options.listen
+                          + ", which other machines reach: a token is needed");
   auto listener = env.transport.listen(options.listen);
   if (!listener)
     return listener.error();

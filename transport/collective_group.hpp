@@ -20,6 +20,11 @@ namespace troupe {
 struct group_options {
   std::string name = "group";         ///< members of a group of another name are strangers
   std::string listen = "127.0.0.1:0"; ///< where the others call
+  /// Shared by all members. With one, callers prove that they know it, and so do those who answer;
+  /// without, others than this machine's processes can't be let in.
+  std::string token{};
+  /// Nobody else is on this network, as in a simulation: addresses need no token.
+  bool network_is_private = false;
   /// What may be shared with whom. None: what the environment's transport says, that is
   /// `this_locality()` in production unless shared memory is off, and nothing in a simulation.
   std::optional<group_locality> locality{};
@@ -57,7 +62,8 @@ class collective_group {
 public:
   virtual ~collective_group() = default;
 
-  /// Starts to listen. `id`: of this member, the same in all epochs.
+  /// Starts to listen. `id`: of this member, the same in all epochs. `invalid_argument` names an
+  /// address that other machines reach, without a token.
   /// @param env outlives the group.
   static result<std::unique_ptr<collective_group>> make(environment& env, std::uint64_t id,
                                                         group_options options = {});
@@ -88,6 +94,9 @@ public:
   virtual group_class carried_by() const = 0;
   virtual const std::vector<collective_member>& members() const = 0;
   virtual collective_counters counters() const = 0;
+  /// The highest epoch that this member has begun to form, or was told of when it was `fenced`: who
+  /// catches up goes on there.
+  virtual group_epoch newest_epoch() const = 0;
   /// Ids of those who were missing when the epoch ended, or when it could not form in time; none
   /// while it lasts.
   virtual std::vector<std::uint64_t> missing() const = 0;

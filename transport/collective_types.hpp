@@ -90,6 +90,9 @@ struct collective_options {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   /// Instead of what the table says: for benches and tests.
   std::optional<collective_algorithm> algorithm{};
+  /// What the caller calls this. Members whose words differ refuse each other, and the errors quote
+  /// both.
+  std::string what{};
 };
 
 /// Where a member runs. Members of one `process` share memory, those of one `host` can map the same

@@ -103,7 +103,7 @@ public:
       execution_context before;
       ~restore() { at = before; }
     } back{context, context};
-    context = {.strategy = nullptr, .step = static_cast<step_host*>(this)};
+    context = {.step = static_cast<step_host*>(this)};
     env_.lanes.spend({});
     return body();
   }

@@ -37,8 +37,11 @@ public:
       process_{p},
       env_{p.env()},
       id_{std::uint64_t{p.name().task.index} * 1'000 + p.start()} {
-    auto made = collective_group::make(
-      env_, id_, {.name = "sim", .listen = to_string(p.name()) + ":0", .spin = {}});
+    auto made = collective_group::make(env_, id_,
+                                       {.name = "sim",
+                                        .listen = to_string(p.name()) + ":0",
+                                        .network_is_private = true,
+                                        .spin = {}});
     run_.expect(bool{made}, "INV-A1", "a group could not be made");
     group_ = std::move(*made);
   }

@@ -53,7 +53,9 @@ private:
   static address_parts split_address(const std::string& text, const char* field);
   void check_address(const std::string& text, const char* field) const;
   bool over_processes() const { return options_.task.has_value(); }
+  bool is_synchronous() const { return !options_.peers.empty(); }
   void check_options() const;
+  void check_peers() const;
   void make_system(caf::actor_system* host);
   void start_or_end();
   void let_go();

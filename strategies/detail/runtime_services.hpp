@@ -8,6 +8,7 @@
 #include <caf/fwd.hpp>
 
 #include <troupe/actors/device_plane.hpp>
+#include <troupe/actors/worker_links.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe::detail {
@@ -20,6 +21,8 @@ struct runtime_services {
   const environment& env;
   caf::actor_system& system;
   const std::shared_ptr<device_plane> devices;
+  std::shared_ptr<worker_meeting>
+    meeting{}; ///< with other processes of equals; null: there are none
 
   /// `close(deadline)` is called when the runtime shuts down, before its actors and ports go;
   /// false: something of it was left behind. Not called for what has ended before: give a weak
@@ -38,6 +41,8 @@ struct runtime_services {
     bool clean = true;
     for (auto& each : all)
       clean = each(deadline) && clean;
+    if (meeting)
+      meeting->close(deadline);
     return clean;
   }
   bool closed() const {

@@ -87,6 +87,12 @@ public:
   const std::string& logical_device(std::uint32_t local, std::uint32_t logical) const;
   device_id hardware(std::uint32_t local, std::uint32_t logical = 0) const;
   std::shared_ptr<device_context> device_of(std::uint32_t local, std::uint32_t logical = 0);
+  /// What a call is named to the other processes; empty within one, where `lockstep` compares.
+  std::string words_for(const replica_call& call) const {
+    return options_.links ? troupe::to_string(call) : std::string{};
+  }
+  /// The program has failed outside `run`: ends what other workers' replicas wait for.
+  void interrupt(const std::string& why);
   std::string status() const;
   /// Numbers for names.
   std::uint64_t next_variable() { return variables_++; }
@@ -121,6 +127,10 @@ private:
   std::mutex device_mutex_{};
   std::vector<std::shared_ptr<device_context>> devices_{};
 };
+
+/// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.
+tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
+                           std::optional<std::vector<std::int64_t>> axis);
 
 /// The one default strategy (row SYNC-DEF-1).
 const std::shared_ptr<sync_state>& standard_state();

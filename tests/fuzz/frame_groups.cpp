@@ -85,7 +85,32 @@ std::vector<std::string> group_notice_seeds() {
   group_notice notice;
   notice.missing = {1, 3};
   notice.text = "member 1 is gone";
+  notice.epoch = group_epoch{4};
+  notice.doing = "barrier";
   return {encode(group_notice{}), encode(notice)};
+}
+
+bool decode_group_proof(std::string_view input) {
+  auto proof = decode_proof(input);
+  if (proof)
+    require(encode(*proof) == input, "a proof changes when it is read and written");
+  return proof.has_value();
+}
+
+std::vector<std::string> group_proof_seeds() {
+  return {encode(group_proof{{1, 2}, std::string(64, 'a')})};
+}
+
+bool decode_group_welcome(std::string_view input) {
+  auto welcome = decode_welcome(input);
+  if (welcome)
+    require(encode(welcome->hello) + welcome->code == input,
+            "a welcome changes when it is read and written");
+  return welcome.has_value();
+}
+
+std::vector<std::string> group_welcome_seeds() {
+  return {encode(group_hello{}), encode(group_hello{}) + std::string(64, 'a')};
 }
 
 } // namespace
@@ -94,6 +119,8 @@ void add_groups(std::vector<decoder>& to) {
   to.push_back({"block header", decode_header, header_seeds});
   to.push_back({"group hello", decode_group_hello, group_hello_seeds});
   to.push_back({"group notice", decode_group_notice, group_notice_seeds});
+  to.push_back({"group proof", decode_group_proof, group_proof_seeds});
+  to.push_back({"group welcome", decode_group_welcome, group_welcome_seeds});
 }
 
 } // namespace fuzz

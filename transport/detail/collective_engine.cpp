@@ -55,7 +55,13 @@ std::uint64_t describe(const collective_task& task, std::uint32_t size) {
     out = kernels::hash64(task.parts.data(), task.parts.size() * sizeof(task.parts[0]), out);
   if (const user_reduction* user = user_of(task))
     out = kernels::hash64_text(user->name, out);
+  if (!task.options.what.empty())
+    out = kernels::hash64_text(task.options.what, out);
   return out;
+}
+
+std::string doing(const collective_task& task) {
+  return task.options.what.empty() ? to_string(task) : task.options.what;
 }
 
 std::string to_string(const collective_task& task) {

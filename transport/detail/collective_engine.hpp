@@ -38,6 +38,8 @@ std::uint64_t describe(const collective_task& task, std::uint32_t size);
 
 /// "all_reduce sum f32[1000]".
 std::string to_string(const collective_task& task);
+/// The same, or what the caller calls it.
+std::string doing(const collective_task& task);
 
 /// Merges any sources in their order into all outs, by a user's function or a kernel.
 void merge_task(const kernels::merge_spec& spec, const user_reduction* user,

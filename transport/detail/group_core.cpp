@@ -18,6 +18,8 @@ constexpr std::uint32_t look_every = 64;
 constexpr duration tell_max = std::chrono::milliseconds{100};
 // Time for answers before a deadline.
 constexpr duration ask_before = std::chrono::milliseconds{100};
+// For the others to say what they do, when it is not the same.
+constexpr duration quote_max = std::chrono::seconds{1};
 
 std::string epoch_text(group_epoch epoch) {
   return std::to_string(static_cast<std::uint32_t>(epoch));
@@ -31,7 +33,7 @@ group_core::group_core(environment& env, std::uint64_t id, group_options options
     id_{id},
     options_{std::move(options)},
     poller_{env.transport.make_poller()},
-    door_{std::move(listener), kernels::hash64_text(options_.name)} {}
+    door_{std::move(listener), kernels::hash64_text(options_.name), env.random, options_.token} {}
 
 // --- epochs
 
@@ -73,11 +75,13 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   operation_ = 0;
   plans_.clear();
   const time_point until = after(env_.clock.now(), deadline);
-  std::vector<std::uint32_t> absent;
-  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until, absent);
+  newest_ = std::max(newest_, epoch);
+  forming_outcome outcome;
+  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until, outcome);
   if (!formed) {
+    newest_ = std::max(newest_, outcome.newest);
     const std::lock_guard lock{mutex_};
-    missing_ = std::move(absent);
+    missing_ = std::move(outcome.missing);
     return formed.error();
   }
   std::shared_ptr<group_links> channels = std::move(*formed);
@@ -115,14 +119,14 @@ void group_core::revoke(std::string reason, std::span<const std::uint64_t> missi
   poller_->wake();
 }
 
-void group_core::end_epoch(failure why, std::vector<std::uint32_t> missing) {
+void group_core::end_epoch(failure why, std::vector<std::uint32_t> missing, std::string doing) {
   std::shared_ptr<group_links> channels;
   group_notice notice;
   {
     const std::lock_guard lock{mutex_};
     if (ended_)
       return;
-    notice = {why.code, missing, why.text};
+    notice = {why.code, missing, why.text, spec_.epoch, std::move(doing)};
     ended_why_ = std::move(why);
     missing_ = std::move(missing);
     ended_ = true;
@@ -239,9 +243,10 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
 // True: the epoch has ended, and the operation with it.
 bool group_core::look_around(collective_engine& engine, const collective_task& task) {
   if (auto notice = channels_->listen()) {
-    const bool is_other = !ended_;
     failure why = make_failure(notice->code, std::move(notice->text));
-    if (is_other)
+    if (!ended_ && why.code == errc::mismatch)
+      end_by_mismatch(task, std::move(why));
+    else if (!ended_)
       end_epoch(std::move(why), std::move(notice->missing));
   }
   for (std::uint32_t peer = 0; peer < size() && !ended_; ++peer) {
@@ -305,8 +310,45 @@ std::vector<std::uint32_t> group_core::silent(const collective_engine& engine) c
 }
 
 void group_core::end(const collective_task& task, failure why, std::vector<std::uint32_t> missing) {
+  if (why.code == errc::mismatch)
+    return end_by_mismatch(task, std::move(why));
   why.text = whole_name(task) + ": " + why.text + "; what it writes to is undefined";
   end_epoch(std::move(why), std::move(missing));
+}
+
+/// Members don't do the same. Each tells the others what it does, and hears what they do, so that
+/// all can say both.
+void group_core::end_by_mismatch(const collective_task& task, failure why) {
+  const std::string own = doing(task);
+  why.text = whole_name(task) + ": " + why.text;
+  end_epoch(why, {}, own);
+  const std::string others = others_doings(own);
+  const std::lock_guard lock{mutex_};
+  if (ended_why_->code == errc::mismatch && !others.empty())
+    ended_why_->text = whole_name(task)
+                       + ": the members do not do the same: " + name_of(spec_.members, rank())
+                       + " does " + own + others + "; what it writes to is undefined";
+}
+
+/// ", member 1 (...) does all_gather f32[2]": what others do instead, once one has said so. Waits
+/// a little.
+std::string group_core::others_doings(const std::string& own) {
+  const time_point until = after(env_.clock.now(), quote_max);
+  for (;;) {
+    static_cast<void>(channels_->listen().has_value());
+    std::string out;
+    bool all = true;
+    for (std::uint32_t peer = 0; peer < size(); ++peer) {
+      const auto& said = channels_->said(peer);
+      all = all && (peer == rank() || said || channels_->is_gone(peer));
+      if (said && !said->doing.empty() && said->doing != own)
+        out += ", " + name_of(spec_.members, peer) + " does " + said->doing;
+    }
+    const time_point now = env_.clock.now();
+    if (!out.empty() || all || now >= until)
+      return out;
+    poller_->wait(std::min(until, after(now, std::chrono::milliseconds{1})));
+  }
 }
 
 } // namespace troupe::detail

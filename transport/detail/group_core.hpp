@@ -42,6 +42,7 @@ public:
   /// What operations of an epoch that ended, or never began, fail with.
   failure why_ended() const;
   std::vector<std::uint64_t> missing() const;
+  group_epoch newest_epoch() const { return newest_; }
   time_point now() const { return env_.clock.now(); }
 
   tensor allocate(dtype type, shape_t shape);
@@ -65,7 +66,9 @@ private:
   bool look_around(collective_engine& engine, const collective_task& task);
   bool sleep(collective_engine& engine, const collective_task& task, time_point deadline);
   void end(const collective_task& task, failure why, std::vector<std::uint32_t> missing);
-  void end_epoch(failure why, std::vector<std::uint32_t> missing);
+  void end_by_mismatch(const collective_task& task, failure why);
+  std::string others_doings(const std::string& own);
+  void end_epoch(failure why, std::vector<std::uint32_t> missing, std::string doing = {});
   std::vector<std::uint32_t> silent(const collective_engine& engine) const;
   std::string names(const std::vector<std::uint32_t>& ranks) const;
   std::string whole_name(const collective_task& task) const;
@@ -79,6 +82,7 @@ private:
   group_door door_;
   collective_counters counters_{};
   epoch_spec spec_{};
+  group_epoch newest_{};
   group_class class_ = group_class::network;
   std::uint32_t operation_ = 0;
   bool asked_ = false; ///< in this operation, who still drives it

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/kernels/hash.hpp>
 #include <troupe/transport/detail/group_links.hpp>
 
@@ -26,14 +27,14 @@ std::uint64_t hash_of(const std::vector<collective_member>& members) {
 class former {
 public:
   former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
-         collective_counters& counters, time_point deadline, std::vector<std::uint32_t>& missing)
+         collective_counters& counters, time_point deadline, forming_outcome& outcome)
     : env_{env},
       door_{door},
       poller_{poller},
       spec_{spec},
       counters_{counters},
       deadline_{deadline},
-      missing_{missing},
+      outcome_{outcome},
       members_{hash_of(spec.members)},
       peers_(spec.members.size()) {}
 
@@ -41,8 +42,9 @@ public:
     auto formed = connect_all();
     door_.forget(poller_);
     for (peer& p : peers_)
-      if (p.channels.control)
-        poller_.forget(*p.channels.control);
+      for (auto* link : {p.channels.control.get(), p.channels.data.get()})
+        if (link != nullptr)
+          poller_.forget(*link);
     if (!formed)
       return formed.error();
     std::vector<peer_channels> out;
@@ -59,13 +61,20 @@ private:
     time_point next_try{};
     bool ready = false;
     std::string trouble{};
+    group_challenge asks{};       ///< of who calls, for the welcome
+    group_challenge asked{};      ///< of this one, when it calls
+    bool is_asked = false;        ///< for the token, on control
+    bool data_is_settled = false; ///< nothing more is to be read there before the welcome
+    frame_reader data_reader{group_frame_limits};
   };
 
   result<void> connect_all() {
     for (;;) {
       bool moved = answer_callers();
+      if (const auto newest = door_.newest(members_); newest > spec_.epoch)
+        return passed_by(newest);
       for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
-        auto got = peers_[rank].channels.control ? read_welcome(rank) : dial(rank);
+        auto got = peers_[rank].channels.control ? read_answers(rank) : dial(rank);
         if (!got)
           return got.error();
         moved = moved || *got;
@@ -86,11 +95,19 @@ private:
     return true;
   }
 
+  /// Others have given this epoch up and wait in a later one.
+  failure passed_by(group_epoch newest) {
+    outcome_.newest = newest;
+    return make_failure(errc::fenced, "group epoch " + epoch_text()
+                                        + " is over: other members are in epoch "
+                                        + std::to_string(static_cast<std::uint32_t>(newest)));
+  }
+
   failure missing() {
     std::string who;
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready) {
-        missing_.push_back(rank);
+        outcome_.missing.push_back(rank);
         who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
         if (!peers_[rank].trouble.empty())
           who += " [" + peers_[rank].trouble + "]";
@@ -107,9 +124,11 @@ private:
     for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
       if (peers_[rank].ready)
         continue;
-      if (peers_[rank].channels.control)
+      if (peers_[rank].channels.control) {
         poller_.watch(*peers_[rank].channels.control, false);
-      else
+        if (!peers_[rank].data_is_settled)
+          poller_.watch(*peers_[rank].channels.data, false);
+      } else
         until = std::min(until, peers_[rank].next_try);
     }
     poller_.wait(until);
@@ -151,10 +170,15 @@ private:
       at.channels.reader = std::move(who.reader);
       at.channels.locality = hello.locality;
       at.attempt = hello.attempt;
+      at.asks = who.asks;
     }
     at.ready = at.channels.control && at.channels.data && at.attempt == at.data_attempt;
-    if (at.ready)
-      say(hello.from, *at.channels.control, group_frame::welcome, false);
+    if (!at.ready)
+      return;
+    const auto welcome = hello_to(hello.from, false);
+    const auto code =
+      door_.token().empty() ? std::string{} : answer_code(door_.token(), welcome, at.asks);
+    send(*at.channels.control, group_frame::welcome, encode(welcome) + code);
   }
 
   // --- those who are called
@@ -166,6 +190,9 @@ private:
       return false;
     const time_point until = std::min(deadline_, after(now, dial_max));
     ++at.attempt;
+    at.data_reader = frame_reader{group_frame_limits};
+    at.data_is_settled = door_.token().empty();
+    at.is_asked = false;
     for (const bool is_data : {false, true}) {
       auto link = env_.transport.connect(spec_.members[rank].address, until);
       if (!link) {
@@ -174,20 +201,22 @@ private:
         again(at, link.error().text);
         return false;
       }
-      say(rank, **link, group_frame::hello, is_data);
+      send(**link, group_frame::hello, encode(hello_to(rank, is_data)));
       (is_data ? at.channels.data : at.channels.control) = std::move(*link);
     }
     return true;
   }
 
   void again(peer& at, std::string why) {
+    for (auto* link : {at.channels.control.get(), at.channels.data.get()})
+      if (link != nullptr)
+        poller_.forget(*link);
     at.channels = {};
     at.trouble = std::move(why);
     at.next_try = after(env_.clock.now(), dial_pause);
   }
 
-  // A new channel has room for a frame; if it does not, it is as good as lost, and found so.
-  void say(std::uint32_t to, channel& over, group_frame kind, bool is_data) {
+  group_hello hello_to(std::uint32_t to, bool is_data) const {
     group_hello hello;
     hello.group = door_.group();
     hello.epoch = spec_.epoch;
@@ -198,9 +227,14 @@ private:
     hello.locality = spec_.locality;
     hello.attempt = peers_[to].attempt;
     hello.is_data = is_data;
+    return hello;
+  }
+
+  // A new channel has room for a frame; if it does not, it is as good as lost, and found so.
+  void send(channel& over, group_frame kind, std::string meta) {
     outgoing_frame frame;
     frame.kind = static_cast<std::uint8_t>(kind);
-    frame.meta = encode(hello);
+    frame.meta = std::move(meta);
     frame_writer writer{group_frame_limits};
     if (!writer.push(std::move(frame)))
       return;
@@ -217,30 +251,79 @@ private:
     }
   }
 
-  result<bool> read_welcome(std::uint32_t rank) {
+  result<bool> read_answers(std::uint32_t rank) {
     peer& at = peers_[rank];
     if (at.ready)
       return false;
-    auto event = at.channels.reader.pump(*at.channels.control);
+    auto control = read_answer(rank, *at.channels.control, at.channels.reader, false);
+    if (!control || at.ready || !at.channels.control || at.data_is_settled)
+      return control;
+    auto data = read_answer(rank, *at.channels.data, at.data_reader, true);
+    return data ? result<bool>{*control || *data} : data;
+  }
+
+  /// What came on one of the two channels to a member that was called.
+  result<bool> read_answer(std::uint32_t rank, channel& link, frame_reader& reader, bool is_data) {
+    peer& at = peers_[rank];
+    auto event = reader.pump(link);
     if (!event) {
       again(at, event.error().text);
       return false;
     }
     if (*event != frame_event::complete)
       return false;
-    const auto kind = static_cast<group_frame>(at.channels.reader.header().kind);
-    if (kind == group_frame::refuse) {
-      const auto why = decode_notice(at.channels.reader.meta());
-      return make_failure(
-        why ? why->code : errc::wrong_peer,
-        name_of(spec_.members, rank) + " refused the connection" + (why ? ": " + why->text : ""));
+    switch (static_cast<group_frame>(reader.header().kind)) {
+      case group_frame::challenge: return prove(rank, link, reader.meta(), is_data);
+      case group_frame::refuse: return refused(rank, decode_notice(reader.meta()));
+      case group_frame::welcome:
+        if (!is_data)
+          return welcomed(rank, decode_welcome(reader.meta()));
+        break;
+      default: break;
     }
-    const auto hello = decode_hello(at.channels.reader.meta());
-    if (kind != group_frame::welcome || !hello || hello->epoch != spec_.epoch
-        || hello->from != rank)
-      return make_failure(errc::wrong_peer,
-                          name_of(spec_.members, rank) + " answered with something else");
-    at.channels.locality = hello->locality;
+    return wrong_peer(rank, " answered with something else");
+  }
+
+  failure wrong_peer(std::uint32_t rank, const char* what) const {
+    return make_failure(errc::wrong_peer, name_of(spec_.members, rank) + what);
+  }
+
+  result<bool> prove(std::uint32_t rank, channel& link, std::string_view meta, bool is_data) {
+    peer& at = peers_[rank];
+    const auto challenge = decode_challenge(meta);
+    if (!challenge)
+      return wrong_peer(rank, " answered with something else");
+    if (door_.token().empty())
+      return wrong_peer(rank, " asks for the group's token, and there is none here");
+    group_proof proof{door_.fresh_challenge(),
+                      dialer_code(door_.token(), hello_to(rank, is_data), *challenge)};
+    (is_data ? at.data_is_settled : at.is_asked) = true;
+    if (is_data)
+      poller_.forget(link);
+    else
+      at.asked = proof.mine;
+    send(link, group_frame::proof, encode(proof));
+    return true;
+  }
+
+  failure refused(std::uint32_t rank, const std::optional<group_notice>& why) {
+    if (why && why->code == errc::fenced)
+      outcome_.newest = why->epoch;
+    return make_failure(
+      why ? why->code : errc::wrong_peer,
+      name_of(spec_.members, rank) + " refused the connection" + (why ? ": " + why->text : ""));
+  }
+
+  result<bool> welcomed(std::uint32_t rank, const std::optional<group_welcome>& said) {
+    peer& at = peers_[rank];
+    if (!said || said->hello.epoch != spec_.epoch || said->hello.from != rank)
+      return wrong_peer(rank, " answered with something else");
+    const auto& token = door_.token();
+    if (!token.empty()
+        && !(at.is_asked && at.data_is_settled
+             && same_code(said->code, answer_code(token, said->hello, at.asked))))
+      return wrong_peer(rank, " does not know the group's token");
+    at.channels.locality = said->hello.locality;
     at.ready = true;
     // If it ends from here on, the first operation finds out; waits would only spin on it.
     poller_.forget(*at.channels.control);
@@ -253,7 +336,7 @@ private:
   const epoch_spec& spec_;
   collective_counters& counters_;
   time_point deadline_;
-  std::vector<std::uint32_t>& missing_;
+  forming_outcome& outcome_;
   std::uint64_t members_;
   std::vector<peer> peers_;
 };
@@ -263,8 +346,8 @@ private:
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                std::vector<std::uint32_t>& missing) {
-  return former{env, door, poller, spec, counters, deadline, missing}.form();
+                                                forming_outcome& outcome) {
+  return former{env, door, poller, spec, counters, deadline, outcome}.form();
 }
 
 } // namespace troupe::detail

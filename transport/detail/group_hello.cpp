@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/transport/detail/frame_wire.hpp>
 
 namespace troupe::detail {
@@ -12,6 +13,9 @@ namespace {
 constexpr std::size_t hello_bytes = 56;
 constexpr std::size_t notice_text_max = 4096;
 constexpr std::size_t notice_missing_max = 1024;
+constexpr std::size_t notice_doing_max = 1024;
+constexpr std::size_t challenge_bytes = 16;
+constexpr std::size_t code_bytes = 64;
 
 template <class T>
 void append(std::string& to, T value) {
@@ -62,31 +66,84 @@ std::optional<group_hello> decode_hello(std::string_view meta) {
   return is_data <= 1 ? std::optional{out} : std::nullopt;
 }
 
+std::string encode(const group_challenge& challenge) {
+  std::string out;
+  append(out, challenge.first);
+  append(out, challenge.second);
+  return out;
+}
+
+std::optional<group_challenge> decode_challenge(std::string_view meta) {
+  if (meta.size() != challenge_bytes)
+    return std::nullopt;
+  group_challenge out;
+  out.first = take<std::uint64_t>(meta);
+  out.second = take<std::uint64_t>(meta);
+  return out;
+}
+
+std::string encode(const group_proof& proof) { return encode(proof.mine) + proof.code; }
+
+std::optional<group_proof> decode_proof(std::string_view meta) {
+  if (meta.size() != challenge_bytes + code_bytes)
+    return std::nullopt;
+  return group_proof{*decode_challenge(meta.substr(0, challenge_bytes)),
+                     std::string{meta.substr(challenge_bytes)}};
+}
+
+std::string dialer_code(std::string_view token, const group_hello& hello,
+                        const group_challenge& to) {
+  return message_code(token, "group dialer\n" + encode(hello) + encode(to));
+}
+
+std::string answer_code(std::string_view token, const group_hello& welcome,
+                        const group_challenge& to) {
+  return message_code(token, "group answer\n" + encode(welcome) + encode(to));
+}
+
+std::optional<group_welcome> decode_welcome(std::string_view meta) {
+  if (meta.size() != hello_bytes && meta.size() != hello_bytes + code_bytes)
+    return std::nullopt;
+  const auto hello = decode_hello(meta.substr(0, hello_bytes));
+  if (!hello)
+    return std::nullopt;
+  return group_welcome{*hello, std::string{meta.substr(hello_bytes)}};
+}
+
 std::string encode(const group_notice& notice) {
   std::string out;
   const std::size_t missing = std::min(notice.missing.size(), notice_missing_max);
   append(out, std::uint32_t{static_cast<std::uint8_t>(notice.code)});
   append(out, static_cast<std::uint32_t>(missing));
+  append(out, static_cast<std::uint32_t>(notice.epoch));
+  const auto doing = std::string_view{notice.doing}.substr(0, notice_doing_max);
+  append(out, static_cast<std::uint32_t>(doing.size()));
   for (std::size_t i = 0; i < missing; ++i)
     append(out, notice.missing[i]);
+  out += doing;
   out.append(notice.text, 0, notice_text_max);
   return out;
 }
 
 std::optional<group_notice> decode_notice(std::string_view meta) {
-  if (meta.size() < 2 * sizeof(std::uint32_t))
+  if (meta.size() < 4 * sizeof(std::uint32_t))
     return std::nullopt;
   group_notice out;
   const auto code = take<std::uint32_t>(meta);
   const auto missing = take<std::uint32_t>(meta);
-  if (code > 0xff || missing > meta.size() / sizeof(std::uint32_t))
+  const auto epoch = take<std::uint32_t>(meta);
+  const auto doing = take<std::uint32_t>(meta);
+  if (code > 0xff || missing > meta.size() / sizeof(std::uint32_t)
+      || doing > meta.size() - missing * sizeof(std::uint32_t))
     return std::nullopt;
   out.code = static_cast<errc>(code);
   if (out.code == errc::none || to_string(out.code) == to_string(static_cast<errc>(0xff)))
     return std::nullopt; // no reason, or none that there is
   for (std::uint32_t i = 0; i < missing; ++i)
     out.missing.push_back(take<std::uint32_t>(meta));
-  out.text = std::string{meta};
+  out.epoch = static_cast<group_epoch>(epoch);
+  out.doing = meta.substr(0, doing);
+  out.text = std::string{meta.substr(doing)};
   return out;
 }
 

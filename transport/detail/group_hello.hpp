@@ -18,16 +18,18 @@ namespace troupe::detail {
 /// `hello` on both and sends nothing more until it was welcomed on control, so that no block is
 /// read together with a frame.
 enum class group_frame : std::uint8_t {
-  hello = 1,   ///< who calls, for which epoch
-  welcome = 2, ///< both channels are there; who answers
-  refuse = 3,  ///< a failure: no place for the caller
-  abort = 4,   ///< a notice: the epoch is over
-  wake = 5,    ///< look again: shared memory has changed
-  ping = 6,    ///< is anybody driving an operation there?
-  pong = 7     ///< yes
+  hello = 1,     ///< who calls, for which epoch
+  welcome = 2,   ///< both channels are there; who answers
+  refuse = 3,    ///< a failure: no place for the caller
+  abort = 4,     ///< a notice: the epoch is over
+  wake = 5,      ///< look again: shared memory has changed
+  ping = 6,      ///< is anybody driving an operation there?
+  pong = 7,      ///< yes
+  challenge = 8, ///< in answer to a hello where a token is needed: fresh bits
+  proof = 9      ///< in answer to those: that the caller knows the token
 };
 
-inline constexpr frame_limits group_frame_limits{.kind_max = 7,
+inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .meta_bytes_max = 16384,
                                                  .bulk_bytes_max = 0};
 
@@ -48,12 +50,48 @@ struct group_hello {
 std::string encode(const group_hello& hello);
 std::optional<group_hello> decode_hello(std::string_view meta);
 
-/// Why an epoch ended, as one member tells the others.
-/// Grammar: code u32, count u32, count * (rank u32), text.
+/// Fresh bits, so that no answer to them can be an old one. Grammar: u64, u64.
+struct group_challenge {
+  std::uint64_t first = 0;
+  std::uint64_t second = 0;
+  friend bool operator==(const group_challenge&, const group_challenge&) = default;
+};
+
+std::string encode(const group_challenge& challenge);
+std::optional<group_challenge> decode_challenge(std::string_view meta);
+
+/// That its sender knows the group's token: `code` is `dialer_code` of its hello and the challenge
+/// that it got. Grammar: challenge, code (64 hexadecimal digits).
+struct group_proof {
+  group_challenge mine{}; ///< for who is called, who proves itself with the welcome
+  std::string code{};
+};
+
+std::string encode(const group_proof& proof);
+std::optional<group_proof> decode_proof(std::string_view meta);
+
+/// HMAC-SHA256 under the token: of what is said, by whom, in answer to which bits.
+std::string dialer_code(std::string_view token, const group_hello& hello,
+                        const group_challenge& to);
+std::string answer_code(std::string_view token, const group_hello& welcome,
+                        const group_challenge& to);
+
+/// The meta of a welcome is a hello, with a token followed by its `answer_code`.
+struct group_welcome {
+  group_hello hello{};
+  std::string code{};
+};
+
+std::optional<group_welcome> decode_welcome(std::string_view meta);
+
+/// Why an epoch ended, as one member tells the others; or why a caller is refused.
+/// Grammar: code u32, count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, text.
 struct group_notice {
   errc code = errc::revoked;
   std::vector<std::uint32_t> missing{}; ///< ranks of those that are gone or silent
   std::string text{};
+  group_epoch epoch{}; ///< of who refuses
+  std::string doing{}; ///< of a mismatch: what the sender does
 };
 
 std::string encode(const group_notice& notice);

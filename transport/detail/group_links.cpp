@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/core/mac.hpp>
+
 namespace troupe::detail {
 
 namespace {
@@ -55,8 +57,12 @@ void group_links::heed(peer_channels& peer, std::optional<group_notice>& notice)
     case group_frame::abort:
       if (auto said = decode_notice(peer.reader.meta()); !said)
         peer.gone = true; // it ends the epoch, for no reason that there is
-      else if (!notice)
-        notice = std::move(said);
+      else {
+        if (!peer.said)
+          peer.said = said;
+        if (!notice)
+          notice = std::move(said);
+      }
       break;
     case group_frame::ping:
       // One that asks and does not read has its answers waiting.
@@ -123,20 +129,12 @@ bool group_door::pump(group_epoch epoch, time_point now, collective_counters& co
   bool news = false;
   std::erase_if(callers_, [&](caller& who) {
     if (!who.said) {
-      auto event = who.reader.pump(*who.link);
-      const bool silent = event && *event == frame_event::idle;
-      if (silent && now < after(who.since, hello_max))
-        return false;
-      const bool is_hello =
-        event && *event == frame_event::complete
-        && who.reader.header().kind == static_cast<std::uint8_t>(group_frame::hello);
-      who.said = is_hello ? decode_hello(who.reader.meta()) : std::nullopt;
-      if (!who.said || who.said->group != group_) {
+      const auto how = hear(who, now);
+      news = news || how != progress::waits;
+      if (how == progress::refused)
         ++counters.callers_refused;
-        refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
-        return true;
-      }
-      news = true;
+      if (how != progress::said_hello)
+        return how == progress::refused;
     } else if (who.said->epoch > epoch) { // it waits for its turn, says nothing more, may give up
       auto event = who.reader.pump(*who.link);
       if (!event || *event != frame_event::idle)
@@ -146,10 +144,57 @@ bool group_door::pump(group_epoch epoch, time_point now, collective_counters& co
       return false;
     ++counters.callers_refused;
     const auto over = std::to_string(static_cast<std::uint32_t>(who.said->epoch));
-    refuse(std::move(who), errc::fenced, "group epoch " + over + " is over");
+    refuse(std::move(who), errc::fenced, "group epoch " + over + " is over", epoch);
     return true;
   });
   return news;
+}
+
+group_challenge group_door::fresh_challenge() {
+  return {random_.draw("group.challenge"), random_.draw("group.challenge")};
+}
+
+/// A caller that has not said hello yet, or not proved that it may.
+group_door::progress group_door::hear(caller& who, time_point now) {
+  auto event = who.reader.pump(*who.link);
+  if (event && *event == frame_event::idle && now < after(who.since, hello_max))
+    return progress::waits;
+  const bool complete = event && *event == frame_event::complete;
+  const auto kind = static_cast<group_frame>(complete ? who.reader.header().kind : 0);
+  if (!who.claims) {
+    auto hello = kind == group_frame::hello ? decode_hello(who.reader.meta()) : std::nullopt;
+    if (!hello || hello->group != group_) {
+      refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
+      return progress::refused;
+    }
+    if (token_.empty()) {
+      who.said = hello;
+      return progress::said_hello;
+    }
+    who.claims = hello;
+    who.asked = fresh_challenge();
+    frame_writer writer{group_frame_limits};
+    // A new channel has room for it; whoever does not get it does not answer.
+    if (writer.push(make_frame(group_frame::challenge, encode(who.asked))))
+      static_cast<void>(static_cast<bool>(writer.pump(*who.link)));
+    return progress::moved;
+  }
+  const auto proof = kind == group_frame::proof ? decode_proof(who.reader.meta()) : std::nullopt;
+  if (!proof || !same_code(proof->code, dialer_code(token_, *who.claims, who.asked))) {
+    refuse(std::move(who), errc::wrong_peer, "the caller does not know the group's token");
+    return progress::refused;
+  }
+  who.asks = proof->mine;
+  who.said = who.claims;
+  return progress::said_hello;
+}
+
+group_epoch group_door::newest(std::uint64_t members) const {
+  group_epoch out{};
+  for (const caller& who : callers_)
+    if (who.said && who.said->members == members)
+      out = std::max(out, who.said->epoch);
+  return out;
 }
 
 std::vector<group_door::caller> group_door::take(group_epoch epoch) {
@@ -163,9 +208,10 @@ std::vector<group_door::caller> group_door::take(group_epoch epoch) {
   return out;
 }
 
-void group_door::refuse(caller who, errc code, const std::string& why) {
+void group_door::refuse(caller who, errc code, const std::string& why, group_epoch epoch) {
   frame_writer writer{group_frame_limits};
   group_notice notice;
+  notice.epoch = epoch;
   notice.code = code;
   notice.text = why;
   // Whoever does not take it learns from the channel's end.

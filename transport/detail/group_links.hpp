@@ -25,6 +25,7 @@ struct peer_channels {
   group_locality locality{};
   bool gone = false; ///< control has ended
   bool answered = false;
+  std::optional<group_notice> said{}; ///< the first one
 };
 
 /// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's lane.
@@ -50,6 +51,8 @@ public:
   /// Asks all whether they drive an operation; `listen` takes the answers.
   void ask();
   bool has_answered(std::uint32_t peer) const { return peers_[peer].answered; }
+  /// The first notice of a peer, as of the last `listen`.
+  const std::optional<group_notice>& said(std::uint32_t peer) const { return peers_[peer].said; }
 
 private:
   void heed(peer_channels& peer, std::optional<group_notice>& notice);
@@ -65,27 +68,41 @@ public:
   struct caller {
     std::unique_ptr<channel> link{};
     frame_reader reader{group_frame_limits};
+    std::optional<group_hello> claims{}; ///< until it has proved to know the token
+    group_challenge asked{};
+    group_challenge asks{}; ///< what the welcome has to answer
     std::optional<group_hello> said{};
     time_point since{};
   };
 
-  group_door(std::unique_ptr<channel_listener> listener, std::uint64_t group)
-    : listener_{std::move(listener)}, group_{group} {}
+  /// `token`: what callers have to know; empty: nothing.
+  group_door(std::unique_ptr<channel_listener> listener, std::uint64_t group, random_port& random,
+             std::string token)
+    : listener_{std::move(listener)}, group_{group}, random_{random}, token_{std::move(token)} {}
 
   std::string address() const { return listener_->address(); }
   std::uint64_t group() const { return group_; }
+  const std::string& token() const { return token_; }
+  group_challenge fresh_challenge();
   /// Accepts and reads; refuses strangers, and members of epochs before `epoch`. True: somebody new
   /// has said hello.
   bool pump(group_epoch epoch, time_point now, collective_counters& counters);
   /// Those who said hello for `epoch`.
   std::vector<caller> take(group_epoch epoch);
-  static void refuse(caller who, errc code, const std::string& why);
+  /// The highest epoch of those who said hello with this list of members.
+  group_epoch newest(std::uint64_t members) const;
+  static void refuse(caller who, errc code, const std::string& why, group_epoch epoch = {});
   void watch(channel_poller& poller);
   void forget(channel_poller& poller);
 
 private:
+  enum class progress : std::uint8_t { waits, moved, said_hello, refused };
+  progress hear(caller& who, time_point now);
+
   std::unique_ptr<channel_listener> listener_;
   std::uint64_t group_;
+  random_port& random_;
+  const std::string token_;
   std::vector<caller> callers_{};
 };
 
@@ -98,12 +115,17 @@ struct epoch_spec {
 };
 
 /// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
-/// names who is missing, and `missing` gets their ranks; `fenced`: the others are in a later epoch;
-/// `mismatch`: they have another list.
+/// names who is missing, and `outcome.missing` gets their ranks; `fenced`: others are in a later
+/// epoch of the same list, or wait for this one there, `outcome.newest`; `mismatch`: they have
+/// another list; `wrong_peer`: another token.
+struct forming_outcome {
+  std::vector<std::uint32_t> missing{};
+  group_epoch newest{};
+};
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                std::vector<std::uint32_t>& missing);
+                                                forming_outcome& outcome);
 
 /// "member 2 (id 7 at 127.0.0.1:4001)".
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank);

@@ -23,8 +23,9 @@ std::vector<collective_member> three() {
 
 struct member {
   explicit member(process& p) : env{p.env()} {
-    auto made = collective_group::make(env, p.name().task.index,
-                                       {.name = "three", .listen = to_string(p.name()) + ":20000"});
+    auto made = collective_group::make(
+      env, p.name().task.index,
+      {.name = "three", .listen = to_string(p.name()) + ":20000", .network_is_private = true});
     REQUIRE(made);
     group = std::move(*made);
   }

@@ -1,0 +1,341 @@
+#include <troupe/strategies/sync_checkpoint.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include <troupe/actors/checkpoint_format.hpp>
+#include <troupe/strategies/detail/strategy_state.hpp>
+#include <troupe/strategies/detail/variable_core.hpp>
+#include <troupe/strategies/detail/worker_calls.hpp>
+
+namespace troupe {
+
+using detail::sync_state;
+
+namespace {
+
+struct counter {
+  std::string name{};
+  std::int64_t* value = nullptr;
+};
+
+struct position {
+  std::string name{};
+  std::function<std::string()> save{};
+  std::function<void(const std::string&)> restore{};
+};
+
+/// A variable's part of a checkpoint.
+struct saved_variable {
+  tensor values{};
+  std::vector<tensor> slots{};
+  std::uint64_t steps = 0;
+};
+
+constexpr const char* workers_key = "workers";
+std::string counter_key(const std::string& name) { return "counter/" + name; }
+std::string position_key(const std::string& name, std::size_t worker) {
+  return "position/" + std::to_string(worker) + "/" + name;
+}
+
+std::int64_t number_in(const std::string& key, const std::string& text) {
+  std::int64_t out = 0;
+  auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (failed != std::errc{} || at != text.data() + text.size())
+    throw_failure(errc::corrupt, "checkpoint: " + key + " is '" + text + "', not a number");
+  return out;
+}
+
+/// Calls `f`; what it threw, for the others.
+template <class F>
+std::optional<failure> failure_in(F f) {
+  try {
+    f();
+    return std::nullopt;
+  } catch (const error& e) {
+    return e.details();
+  } catch (const std::exception& e) {
+    return make_failure(errc::user_code, e.what());
+  }
+}
+
+} // namespace
+
+struct sync_checkpoint::state {
+  std::shared_ptr<sync_state> of{};
+  std::string directory{};
+  sync_checkpoint_options options{};
+  std::vector<distributed_variable> variables{};
+  std::vector<counter> counters{};
+  std::vector<position> positions{};
+  std::vector<std::string> refused{};
+
+  bool is_chief() const { return of->options().worker == 0; }
+  storage_port& storage() const { return of->env().storage; }
+
+  void check_name(const std::string& kind, const std::string& name, bool taken) const {
+    if (name.empty())
+      throw_failure(errc::invalid_argument, "checkpoint: a " + kind + " needs a name");
+    if (taken)
+      throw_failure(errc::invalid_argument,
+                    "checkpoint: " + kind + " '" + name + "' was added before");
+  }
+
+  saved_variable read(const distributed_variable& v) const;
+  std::string write(const std::vector<saved_variable>& values,
+                    const std::vector<std::vector<std::string>>& places) const;
+  std::vector<std::vector<std::string>> gather_positions() const;
+
+  void check(const checkpoint_reader& from) const;
+  void check_variable(const checkpoint_reader& from, const distributed_variable& v) const;
+  void take_variable(const distributed_variable& v, const checkpoint_reader* from) const;
+  void take_numbers(const checkpoint_reader* from);
+};
+
+sync_checkpoint::sync_checkpoint(const troupe::strategy& of, std::string directory,
+                                 sync_checkpoint_options options)
+  : state_{std::make_unique<state>()} {
+  if (of.state()->is_standard())
+    throw_failure(errc::invalid_argument, "checkpoint: the default strategy has no storage");
+  if (directory.empty())
+    throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
+  if (options.keep == 0)
+    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, at least 1 is needed");
+  state_->of = of.state();
+  state_->directory = std::move(directory);
+  state_->options = options;
+}
+
+sync_checkpoint::~sync_checkpoint() = default;
+sync_checkpoint::sync_checkpoint(sync_checkpoint&&) noexcept = default;
+sync_checkpoint& sync_checkpoint::operator=(sync_checkpoint&&) noexcept = default;
+
+const std::string& sync_checkpoint::directory() const { return state_->directory; }
+troupe::strategy sync_checkpoint::strategy() const { return troupe::strategy{state_->of}; }
+const std::vector<std::string>& sync_checkpoint::refused() const { return state_->refused; }
+
+sync_checkpoint& sync_checkpoint::add(distributed_variable variable) {
+  const auto& name = variable.name();
+  state_->check_name("variable", name,
+                     std::any_of(state_->variables.begin(), state_->variables.end(),
+                                 [&](const auto& v) { return v.name() == name; }));
+  if (variable.core()->of() != state_->of)
+    throw_failure(errc::invalid_argument, "checkpoint: variable '" + name + "' is of "
+                                            + variable.core()->of()->text() + ", not of "
+                                            + state_->of->text());
+  state_->variables.push_back(std::move(variable));
+  return *this;
+}
+
+sync_checkpoint& sync_checkpoint::add(const distributed_variables& variables) {
+  for (const auto& each : variables)
+    add(each);
+  return *this;
+}
+
+sync_checkpoint& sync_checkpoint::add_counter(std::string name, std::int64_t& value) {
+  state_->check_name("counter", name,
+                     std::any_of(state_->counters.begin(), state_->counters.end(),
+                                 [&](const counter& c) { return c.name == name; }));
+  state_->counters.push_back({std::move(name), &value});
+  return *this;
+}
+
+sync_checkpoint& sync_checkpoint::add_position(std::string name, std::function<std::string()> save,
+                                               std::function<void(const std::string&)> restore) {
+  state_->check_name("position", name,
+                     std::any_of(state_->positions.begin(), state_->positions.end(),
+                                 [&](const position& p) { return p.name == name; }));
+  state_->positions.push_back({std::move(name), std::move(save), std::move(restore)});
+  return *this;
+}
+
+// --- saving
+
+saved_variable sync_checkpoint::state::read(const distributed_variable& v) const {
+  saved_variable out{.values = v.saved_value()};
+  auto one = v.core()->component(0).state();
+  out.slots = std::move(one.slots);
+  out.steps = one.applies;
+  return out;
+}
+
+/// By position, then by worker.
+std::vector<std::vector<std::string>> sync_checkpoint::state::gather_positions() const {
+  std::vector<std::vector<std::string>> out;
+  for (const auto& each : positions)
+    out.push_back(detail::exchange_texts(*of, each.save(), "save of position " + each.name));
+  return out;
+}
+
+std::string sync_checkpoint::state::write(
+  const std::vector<saved_variable>& values,
+  const std::vector<std::vector<std::string>>& places) const {
+  checkpoint_writer to{storage(), directory, {.keep = options.keep, .trace = of->env().trace}};
+  to.begin().value_or_throw();
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    const auto& spec = variables[i].core()->spec();
+    const auto& saved = values[i];
+    to.add_slice(spec.name, saved.values.type(), spec.shape, value_part, 0, saved.values)
+      .value_or_throw();
+    const auto names = detail::slot_names(spec.optimizer);
+    for (std::size_t s = 0; s < saved.slots.size(); ++s)
+      to.add_slice(spec.name, saved.slots[s].type(), spec.shape, names.at(s), 0, saved.slots[s])
+        .value_or_throw();
+    to.set_steps(spec.name, saved.steps, spec.optimizer.kind).value_or_throw();
+  }
+  to.set_extra(workers_key, std::to_string(of->options().workers)).value_or_throw();
+  for (const auto& each : counters)
+    to.set_extra(counter_key(each.name), std::to_string(*each.value)).value_or_throw();
+  for (std::size_t p = 0; p < positions.size(); ++p)
+    for (std::size_t w = 0; w < places[p].size(); ++w)
+      to.set_extra(position_key(positions[p].name, w), places[p][w]).value_or_throw();
+  return to.commit().value_or_throw();
+}
+
+std::string sync_checkpoint::save() {
+  auto& s = *state_;
+  s.of->require_cross_replica("save");
+  std::vector<saved_variable> values;
+  for (const auto& each : s.variables)
+    values.push_back(s.read(each));
+  const auto places = s.gather_positions();
+  std::string path;
+  std::optional<failure> why;
+  if (s.is_chief())
+    why = failure_in([&] { path = s.write(values, places); });
+  const auto told =
+    detail::exchange_texts(*s.of, why ? detail::encode_outcome(why) : "0\n" + path, "save");
+  if (auto refused = detail::decode_outcome(told[0]))
+    throw_failure(std::move(*refused));
+  return told[0].substr(2);
+}
+
+// --- restoring
+
+void sync_checkpoint::state::check_variable(const checkpoint_reader& from,
+                                            const distributed_variable& v) const {
+  const auto& spec = v.core()->spec();
+  auto expect = [&](bool ok, const std::string& what) {
+    if (!ok)
+      throw_failure(errc::mismatch, "restore: variable '" + spec.name + "' " + what);
+  };
+  const auto* saved = from.find(spec.name);
+  expect(saved != nullptr, "is not in " + from.path());
+  expect(saved->shape == spec.shape,
+         "is " + to_string(spec.shape) + ", saved as " + to_string(saved->shape));
+  auto part = std::find_if(saved->parts.begin(), saved->parts.end(),
+                           [](const checkpoint_part& p) { return p.name == value_part; });
+  expect(part != saved->parts.end() && part->type == spec.type,
+         "is " + to_string(spec.type) + ", saved as another type");
+  expect(saved->optimizer == spec.optimizer.kind || spec.optimizer.kind == optimizer_kind::none,
+         "was saved with another optimizer");
+}
+
+void sync_checkpoint::state::check(const checkpoint_reader& from) const {
+  for (const auto& each : variables)
+    check_variable(from, each);
+  auto expect = [&](const std::string& key) {
+    if (!from.extra(key))
+      throw_failure(errc::mismatch, "restore: " + key + " is not in " + from.path());
+  };
+  for (const auto& each : counters) {
+    expect(counter_key(each.name));
+    (void)number_in(counter_key(each.name), *from.extra(counter_key(each.name)));
+  }
+  if (positions.empty())
+    return;
+  expect(workers_key);
+  const auto saved = *from.extra(workers_key);
+  if (saved != std::to_string(of->options().workers))
+    throw_failure(errc::mismatch, "restore: positions of " + saved + " workers, there are "
+                                    + std::to_string(of->options().workers));
+  for (const auto& each : positions)
+    for (std::uint32_t w = 0; w < of->options().workers; ++w)
+      expect(position_key(each.name, w));
+}
+
+/// Every copy gets what worker 0 has read. `from` is null on the others.
+void sync_checkpoint::state::take_variable(const distributed_variable& v,
+                                           const checkpoint_reader* from) const {
+  auto& core = *v.core();
+  const auto& spec = core.spec();
+  const auto what = "restore of variable " + spec.name;
+  auto take = [&](std::string_view part, dtype type) {
+    auto x = from ? from->read(spec.name, part, 0, spec.rows()).value_or_throw().clone()
+                  : tensor{type, spec.shape};
+    detail::take_from_chief(*of, x, what);
+    return x;
+  };
+  core.restore_value(take(value_part, spec.type));
+  if (spec.optimizer.kind == optimizer_kind::none)
+    return;
+  std::vector<tensor> slots;
+  const auto own = core.component(0).state();
+  const auto names = detail::slot_names(spec.optimizer);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    slots.push_back(take(names[i], own.slots.at(i).type()));
+  auto steps =
+    tensor::scalar(from ? static_cast<std::int64_t>(from->steps(spec.name).value_or_throw()) : 0);
+  detail::take_from_chief(*of, steps, what);
+  for (std::size_t i = 0; i < core.components(); ++i) {
+    const auto values = core.component(i).read().values;
+    core.component(i)
+      .restore(values, slots, static_cast<std::uint64_t>(steps.item<std::int64_t>()))
+      .value_or_throw();
+  }
+}
+
+void sync_checkpoint::state::take_numbers(const checkpoint_reader* from) {
+  for (const auto& each : counters) {
+    const auto key = counter_key(each.name);
+    auto x = tensor::scalar(from ? number_in(key, from->extra(key).value_or_throw()) : 0);
+    detail::take_from_chief(*of, x, "restore of " + key);
+    *each.value = x.item<std::int64_t>();
+  }
+  const auto workers = of->options().workers;
+  for (const auto& each : positions)
+    for (std::uint32_t w = 0; w < workers; ++w) {
+      const auto text = detail::exchange_texts(
+        *of, from ? from->extra(position_key(each.name, w)).value_or_throw() : std::string{},
+        "restore of position " + each.name)[0];
+      if (w == of->options().worker)
+        each.restore(text);
+    }
+}
+
+std::optional<std::string> sync_checkpoint::restore() {
+  auto& s = *state_;
+  s.of->require_cross_replica("restore");
+  std::optional<checkpoint_reader> from;
+  std::string path;
+  std::optional<failure> why;
+  s.refused.clear();
+  if (s.is_chief())
+    why = failure_in([&] {
+      auto opened = checkpoint_reader::open_latest(s.storage(), s.directory);
+      if (!opened && opened.error().code == errc::not_found)
+        return;
+      from.emplace(std::move(opened).value_or_throw());
+      for (const auto& each : from->refused())
+        s.refused.push_back(each.path + ": " + to_string(each.why));
+      s.check(*from);
+      path = from->path();
+    });
+  if (!s.refused.empty())
+    mark(s.of->env(), "checkpoint.older_one_used");
+  const auto told =
+    detail::exchange_texts(*s.of, why ? detail::encode_outcome(why) : "0\n" + path, "restore");
+  if (auto refused = detail::decode_outcome(told[0]))
+    throw_failure(std::move(*refused));
+  path = told[0].substr(2);
+  if (path.empty())
+    return std::nullopt;
+  for (const auto& each : s.variables)
+    s.take_variable(each, from ? &*from : nullptr);
+  s.take_numbers(from ? &*from : nullptr);
+  return path;
+}
+
+} // namespace troupe
