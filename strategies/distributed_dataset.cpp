@@ -227,6 +227,13 @@ std::shared_ptr<distributed_source> source_of(const strategy& s, const char* wha
     kind == detail::strategy_kind::mirrored);
   if (!ok)
     throw_failure(std::move(ok.error()));
+  if (options.shared_seed == 0 && s.state()->options().workers > 1) { // the same for all workers
+    const auto own = static_cast<std::int64_t>(s.state()->env().random.draw("input.shared_seed"));
+    const auto seed = s.run([own](replica_context& ctx) {
+      return ctx.broadcast(tensor::scalar(own)).item<std::int64_t>();
+    });
+    options.shared_seed = static_cast<std::uint64_t>(seed[0]);
+  }
   return std::make_shared<distributed_source>(s.state(), std::move(options));
 }
 

@@ -37,7 +37,7 @@ struct distribute_options {
   /// False: elements are not divided; each replica takes one in turn.
   bool rebatch = true;
   empty_pieces empties = empty_pieces::skip;
-  /// What shuffles without a seed draw from, the same on all workers.
+  /// What shuffles without a seed draw from, the same on all workers; 0: drawn by the first.
   std::uint64_t shared_seed = 0;
   input_options input{};
 };

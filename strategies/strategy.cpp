@@ -540,9 +540,9 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
     (void)all_reduce(op, xs);
   } else if (next->kind == "all_gather") {
     auto shape = next->shapes[0];
-    const auto axis = std::find(shape.begin(), shape.end(), -1);
-    *axis = 0;
-    (void)all_gather(tensor::zeros(next->type, shape), axis - shape.begin());
+    const auto axis = std::stoul(next->how.substr(5));
+    shape.at(axis) = std::max<std::int64_t>(shape.at(axis), 0); // -1: as many rows as one has
+    (void)all_gather(tensor::zeros(next->type, shape), static_cast<std::int64_t>(axis));
   } else if (next->kind == "broadcast") {
     (void)broadcast(tensor::zeros(next->type, next->shapes[0]),
                     static_cast<std::uint32_t>(std::stoul(next->how.substr(5))));

@@ -45,7 +45,8 @@ void add_training_flags(CLI::App& app, training_options& t) {
   app.add_option("--device", t.device, "of the workers' steps: gpu:0, cpu:0 (plain CPU code)");
   app
     .add_option("--strategy", t.strategy,
-                "parameter_server, one_device, mirrored, central_storage (parameter_server)")
+                "parameter_server, one_device, mirrored, central_storage, tpu or "
+                "multi_worker_mirrored (parameter_server)")
     ->check(CLI::IsMember(strategy_names()));
   app.add_option("--replicas", t.replicas, "of a synchronous strategy, one a CPU lane (2)")
     ->check(CLI::Range(1, 64));
@@ -86,6 +87,13 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
 
 /// Throws `troupe::error` for what CLI11 cannot check.
 void finish_train(train_command& train, const raw_flags& raw) {
+  const auto& strategy = train.launch.training.strategy;
+  if (train.processes && strategy != "parameter_server" && strategy != "multi_worker_mirrored")
+    tr::throw_failure(tr::errc::bad_config, "--processes: not with --strategy " + strategy
+                                              + ", which runs in one process");
+  if (strategy != "parameter_server" && !raw.kills.empty())
+    tr::throw_failure(tr::errc::bad_config,
+                      "--kill: not with --strategy " + strategy + ", whose members are fixed");
   for (const auto& text : raw.kills)
     train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
   if (!raw.kill_at_mark.empty())

@@ -11,6 +11,7 @@
 #include "cli.hpp"
 #include "fashion_mnist.hpp"
 #include "launcher.hpp"
+#include "peer_launcher.hpp"
 #include "replica_train.hpp"
 #include "report.hpp"
 #include "screen.hpp"
@@ -51,6 +52,14 @@ public:
 
 private:
   int fd_;
+};
+
+/// One of several processes that run the same program, and not the one that tells.
+class silent_listener final : public training_listener {
+public:
+  void progress(std::uint64_t, double, double) override {}
+  void trained() override {}
+  void say(const std::string&) override {}
 };
 
 class console_listener final : public training_listener {
@@ -123,10 +132,25 @@ int run_program(tr::runtime_options options, const training_options& training, i
   return report.lost == 0 && report.doubled == 0 && report.differing == 0 ? 0 : 1;
 }
 
+/// A worker of `multi_worker_mirrored`: as TF_CONFIG says, or the only one.
+int run_peer(const training_options& training) {
+  auto options = tr::runtime::synchronous_options_from_args(0, nullptr);
+  options.cpu_devices = training.replicas;
+  if (options.peer == 0)
+    return run_program(options, training, -1);
+  stop_on_signals();
+  silent_listener listener;
+  tr::runtime rt{std::move(options)};
+  return train_on_replicas(rt, training, listener, stop).differing == 0 ? 0 : 1;
+}
+
 int run(const train_command& train) {
   set_data_options(train.launch.training);
+  const bool peers = train.launch.training.strategy == "multi_worker_mirrored";
   if (train.processes)
-    return launch(train.launch);
+    return peers ? launch_peers(train.launch) : launch(train.launch);
+  if (peers)
+    return run_peer(train.launch.training);
   tr::runtime_options options;
   options.workers = train.launch.training.workers;
   options.servers = train.launch.training.servers;

@@ -33,6 +33,10 @@ tr::strategy make_strategy(tr::runtime& rt, const training_options& options) {
     return tr::mirrored_strategy{rt, devices};
   if (options.strategy == "central_storage")
     return tr::central_storage_strategy{rt, devices};
+  if (options.strategy == "tpu")
+    return tr::tpu_strategy{rt, tr::tpu_options{.devices = devices}};
+  if (options.strategy == "multi_worker_mirrored")
+    return tr::multi_worker_mirrored_strategy{rt, {.devices = devices}};
   tr::throw_failure(tr::errc::bad_config, "train: strategy '" + options.strategy + "' is unknown");
 }
 
@@ -62,6 +66,7 @@ private:
   void step(const tr::distributed_batch& batch);
   piece_result piece(tr::replica_context& ctx, const tr::element& batch);
   void show();
+  void compare();
   void evaluate();
   bool done() const {
     return options_.seconds > 0 ? elapsed() >= options_.seconds : report_.steps >= total_;
@@ -184,6 +189,19 @@ void replica_run::train() {
   report_.seconds = elapsed();
 }
 
+/// Every copy of every worker against the extremes of all.
+void replica_run::compare() {
+  const auto differing = strategy_.run([this](tr::replica_context& ctx) {
+    std::uint64_t out = 0;
+    for (const auto& v : weights_) {
+      const auto mine = v.read();
+      out += ctx.all_reduce(tr::reduce_op::min, mine) == mine ? 0 : 1;
+    }
+    return ctx.all_reduce(tr::reduce_op::sum, static_cast<std::int64_t>(out));
+  });
+  report_.differing = static_cast<std::uint64_t>(differing[0]);
+}
+
 void replica_run::evaluate() {
   std::vector<tr::tensor> values;
   for (const auto& v : weights_)
@@ -215,9 +233,7 @@ training_report replica_run::go() {
   listener_.progress(report_.steps, 1.0, loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   listener_.trained();
   report_.replicas = strategy_.num_replicas_in_sync();
-  for (const auto& v : weights_)
-    for (std::size_t i = 1; i < v.components(); ++i)
-      report_.differing += v.component(i) == v.component(0) ? 0 : 1;
+  compare();
   evaluate();
   return report_;
 }
@@ -225,8 +241,9 @@ training_report replica_run::go() {
 } // namespace
 
 const std::vector<std::string>& strategy_names() {
-  static const std::vector<std::string> names{"parameter_server", "one_device", "mirrored",
-                                              "central_storage"};
+  static const std::vector<std::string> names{
+    "parameter_server", "one_device", "mirrored",
+    "central_storage",  "tpu",        "multi_worker_mirrored"};
   return names;
 }
 

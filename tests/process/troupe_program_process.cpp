@@ -90,7 +90,7 @@ TEST_CASE("one process: an epoch of training ends with the lines that add up") {
 }
 
 TEST_CASE("replicas: every strategy trains the same model, and its copies stay equal") {
-  for (const char* strategy : {"one_device", "mirrored", "central_storage"}) {
+  for (const char* strategy : {"one_device", "mirrored", "central_storage", "tpu"}) {
     auto seen =
       run(std::string{"troupe train fashion_mnist --epochs 1 --replicas 2 --strategy "} + strategy);
     CAPTURE(seen.text);
@@ -101,6 +101,18 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
     CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
     CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
   }
+  const auto before = count_processes("troupe train");
+  auto workers = run("troupe train fashion_mnist --epochs 1 --replicas 1 --processes --workers 3 "
+                     "--strategy multi_worker_mirrored");
+  CAPTURE(workers.text);
+  CHECK(workers.code == 0);
+  CHECK(number_after(workers.text, "replicas: ") == 3.0);
+  CHECK(number_after(workers.text, "copies that differ: ") == 0.0);
+  CHECK(number_after(workers.text, "test accuracy: ").value_or(0) > 0.8);
+  CHECK(count_processes("troupe train") == before);
+  auto one = run("troupe train fashion_mnist --strategy mirrored --processes");
+  CHECK(one.code == 2);
+  CHECK(one.text.find("--processes") != std::string::npos);
   auto unknown = run("troupe train fashion_mnist --strategy fastest");
   CHECK(unknown.code == 2);
   CHECK(unknown.text.find("fastest") != std::string::npos);
