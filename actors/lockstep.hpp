@@ -9,6 +9,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// What the replicas of one run must all do alike, and in the same order. Plain; its owner locks.
 namespace troupe {
@@ -21,6 +22,8 @@ struct replica_call {
   std::string how{};  ///< "sum"; empty where there is nothing to say
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
+  /// How it travels; a replica that stands in has to say the same. Not compared here.
+  collective_options options{};
   /// What a replica that stands in does after it, so that its copies of variables stay equal to the
   /// others'. Not compared.
   std::function<void(replica_context&)> for_silent{};

@@ -27,22 +27,43 @@ group_locality locality_within(const environment& env, const void* unique) {
 
 replica_group::replica_group(const environment& env, replica_group_options options)
   : options_{std::move(options)},
+    name_{options_.links ? options_.name : unique_name(options_.name)},
+    locality_{locality_within(env, this)},
     within_{options_.links ? nullptr : make_memory_transport(env.waits)},
     env_{env.clock, env.random, env.storage,
          env.lanes, env.waits,  within_ ? *within_ : env.transport,
          env.trace, env.devices},
     changed_{env.waits.make_point()},
     joined_(options_.local) {
-  const auto name = options_.links ? options_.name : unique_name(options_.name);
-  for (std::uint32_t i = 0; i < options_.local; ++i) {
-    group_options how{.name = name,
-                      .listen = options_.links ? options_.links->listen_address() : "mem:0",
-                      .token = options_.links ? options_.links->token() : std::string{}};
-    if (!options_.links)
-      how.locality = locality_within(env, this);
-    members_.push_back(
-      collective_group::make(env_, options_.first_id + i, std::move(how)).value_or_throw());
+  for (std::uint32_t i = 0; i < options_.local; ++i)
+    members_.push_back(make_member(i));
+}
+
+std::shared_ptr<collective_group> replica_group::make_member(std::uint32_t local) {
+  group_options how{.name = name_,
+                    .listen = options_.links ? options_.links->listen_address() : "mem:0",
+                    .token = options_.links ? options_.links->token() : std::string{}};
+  if (!options_.links)
+    how.locality = locality_;
+  return collective_group::make(env_, options_.first_id + local, std::move(how)).value_or_throw();
+}
+
+std::shared_ptr<collective_group> replica_group::member(std::uint32_t local) {
+  std::lock_guard lock{mutex_};
+  return members_.at(local);
+}
+
+void replica_group::renew(std::uint32_t local) {
+  std::lock_guard lock{mutex_};
+  if (members_.empty())
+    return;
+  try {
+    members_[local] = make_member(local);
+  } catch (const error& e) { // no port: the old one stays, and says so itself
+    trace(env_, "replica.no_member", {{"replica", options_.first_id + local}, {"why", e.what()}});
   }
+  joined_[local] = 0;
+  broken_ = wanted_;
 }
 
 replica_group::~replica_group() = default;
@@ -107,11 +128,14 @@ result<void> replica_group::join(std::uint32_t local) {
       errc::revoked, options_.name + ": epoch " + std::to_string(epoch) + " ended before it began");
   }
   const auto all = all_;
+  const auto member = members_.at(local);
   lock.unlock();
-  auto formed = members_[local]->form(group_epoch{epoch}, all, deadline - env_.clock.now());
+  auto formed = member->form(group_epoch{epoch}, all, deadline - env_.clock.now());
   if (formed && options_.links) // nobody goes on, and fails, while others still join
-    formed = members_[local]->barrier({.deadline = deadline - env_.clock.now()});
+    formed = member->barrier({.deadline = deadline - env_.clock.now()});
   lock.lock();
+  if (members_.empty() || members_[local] != member) // the lane was left behind meanwhile
+    return make_failure(errc::cancelled, options_.name + ": its replica was given up");
   joined_[local] = epoch;
   if (!formed)
     broken_ = std::max(broken_, epoch);
@@ -133,13 +157,15 @@ void replica_group::broke(std::uint32_t local) {
 }
 
 void replica_group::interrupt(std::uint32_t local, const std::string& why) {
+  std::shared_ptr<collective_group> member;
   {
     std::lock_guard lock{mutex_};
     if (members_.empty() || joined_[local] != wanted_ || joined_[local] == broken_)
       return;
     broken_ = joined_[local];
+    member = members_[local];
   }
-  members_[local]->revoke(why);
+  member->revoke(why);
 }
 
 } // namespace troupe

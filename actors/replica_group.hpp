@@ -67,7 +67,10 @@ public:
   /// Brings the member into the current epoch. Waits for all others.
   result<void> join(std::uint32_t local);
   /// @pre joined
-  collective_group& member(std::uint32_t local) { return *members_[local]; }
+  std::shared_ptr<collective_group> member(std::uint32_t local);
+  /// The member's lane was left behind, perhaps in the middle of a call: another member takes its
+  /// place, in the next epoch.
+  void renew(std::uint32_t local);
   /// The epoch has ended: the next `join` makes another.
   void broke(std::uint32_t local);
   /// Ends what the member waits for, on all members.
@@ -78,14 +81,17 @@ public:
   const replica_group_options& options() const { return options_; }
 
 private:
+  std::shared_ptr<collective_group> make_member(std::uint32_t local);
   result<std::uint32_t> find_all(std::unique_lock<std::mutex>& lock, time_point deadline);
 
   const replica_group_options options_;
+  const std::string name_;
+  const group_locality locality_;            ///< within one process
   std::unique_ptr<data_transport> within_{}; ///< between members of one process
   environment env_;
   std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;
-  std::vector<std::unique_ptr<collective_group>> members_{};
+  std::vector<std::shared_ptr<collective_group>> members_{};
   std::vector<std::uint32_t> joined_{}; ///< epoch of each member
   std::vector<collective_member> all_{};
   std::uint32_t wanted_ = 1; ///< epoch

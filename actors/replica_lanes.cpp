@@ -112,6 +112,17 @@ void replica_lanes::start_lane(std::uint32_t local) {
     [self = shared_from_this(), local, life = s.life] { self->serve(local, life); });
 }
 
+/// False: the system has none left. @pre the lock is held
+bool replica_lanes::try_start_lane(std::uint32_t local) {
+  try {
+    start_lane(local);
+    return true;
+  } catch (const std::exception& e) {
+    trace(env_, "replica.no_lane", {{"replica", options_.first_id + local}, {"why", e.what()}});
+    return false;
+  }
+}
+
 void replica_lanes::serve(std::uint32_t local, std::uint64_t life) {
   std::unique_lock lock{mutex_};
   for (;;) {
@@ -240,9 +251,14 @@ void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
   if (!run->inside && options_.prepare)
     options_.prepare();
   for (std::uint32_t i = 0; i < options_.replicas; ++i) {
+    if (!slots_[i].thread && !try_start_lane(i)) {
+      (void)run->calls.end(i, false);
+      run->aborted =
+        make_failure(errc::unavailable, options_.name + ": the system has no thread for replica "
+                                          + std::to_string(options_.first_id + i));
+      continue;
+    }
     slots_[i].queue.push_back(run);
-    if (!slots_[i].thread)
-      start_lane(i);
   }
   changed_->notify_all();
   while (!run->calls.all_ended() || run->interrupting > 0) {
@@ -287,7 +303,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
   changed_->notify_all();
   if (!why)
     return;
-  if (!run->aborted)
+  if (!run->aborted || !is_consequence(why))
     run->merge_error = why;
   abort(*run, failure_in(why), lock);
 }
@@ -320,7 +336,13 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
     at->body = merge;
   ++at->arrived;
   changed_->notify_all();
+  const auto deadline = after(env_.clock.now(), options_.call_timeout);
   while (!at->done && !run->aborted && !run->calls.ended(local)) {
+    if (!at->begun && env_.clock.now() >= deadline) {
+      auto why = make_failure(errc::deadline, run->calls.waiting());
+      abort(*run, why, lock);
+      throw_failure(std::move(why));
+    }
     if (auto inner = nested(slots_[local], *run)) {
       lock.unlock();
       execute(local, inner);
@@ -328,7 +350,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
       lock.lock();
       continue;
     }
-    (void)changed_->wait_until(lock, never);
+    (void)changed_->wait_until(lock, at->begun ? never : deadline);
   }
   if (!at->done)
     throw_failure(consequence("merge_call", *run->aborted));
@@ -392,27 +414,41 @@ failure replica_lanes::call_failed(failure why) {
 
 // --- when something is wrong
 
-/// A replica's function does not end: its lane is left behind. @pre the lock is held
+/// A replica's function does not end: its lane is left behind, and with it its part of the runs
+/// around. @pre the lock is held
 void replica_lanes::give_up(replica_run& run) {
   run.give_up_at = never;
-  for (std::uint32_t i = 0; i < options_.replicas; ++i) {
-    if (run.calls.ended(i))
-      continue;
-    (void)run.calls.end(i, false);
-    auto& s = slots_[i];
+  for (std::uint32_t i = 0; i < options_.replicas; ++i)
+    if (!run.calls.ended(i))
+      give_up_lane(i, run);
+  for (auto* outer = run.inside.get(); outer; outer = outer->inside.get())
+    if (!outer->aborted) { // who waits there was interrupted with the inner one
+      outer->aborted = run.aborted;
+      outer->give_up_at = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
+    }
+  changed_->notify_all();
+}
+
+void replica_lanes::give_up_lane(std::uint32_t local, replica_run& run) {
+  for (auto* at = &run; at; at = at->inside.get())
+    if (!at->calls.ended(local))
+      (void)at->calls.end(local, false);
+  auto& s = slots_[local];
+  if (s.thread)
     s.thread->abandon();
-    s.thread = nullptr;
-    s.current = nullptr;
-    ++s.life;
-    ++lost_;
-    trace(env_, "replica.given_up", {{"replica", options_.first_id + i}, {"lost", lost_}});
-    mark(env_, "replica.given_up");
-    if (lost_ > options_.lanes_lost_max)
-      failed_ = make_failure(errc::unavailable, options_.name + ": " + std::to_string(lost_)
-                                                  + " replicas hang in their functions");
-    if (!s.queue.empty() && !failed_)
-      start_lane(i);
-  }
+  s.thread = nullptr;
+  s.current = nullptr;
+  ++s.life;
+  ++lost_;
+  trace(env_, "replica.given_up", {{"replica", options_.first_id + local}, {"lost", lost_}});
+  mark(env_, "replica.given_up");
+  if (options_.replaced) // the lane may still stand in the group
+    options_.replaced(local);
+  if (lost_ > options_.lanes_lost_max)
+    failed_ = make_failure(errc::unavailable, options_.name + ": " + std::to_string(lost_)
+                                                + " replicas hang in their functions");
+  if (!s.queue.empty() && !failed_ && !closed_)
+    start_lane(local);
 }
 
 void replica_lanes::fail(std::uint32_t local, failure why) {
@@ -421,8 +457,11 @@ void replica_lanes::fail(std::uint32_t local, failure why) {
     return;
   why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
   failed_ = why;
-  auto run = slots_[local].current;
-  for (; run; run = run->inside)
+  std::vector<std::shared_ptr<replica_run>> all{slots_[local].queue.begin(),
+                                                slots_[local].queue.end()};
+  for (auto run = slots_[local].current; run; run = run->inside)
+    all.push_back(run);
+  for (const auto& run : all)
     abort(*run, why, lock);
 }
 
@@ -448,10 +487,12 @@ bool replica_lanes::close(time_point deadline) {
   for (auto& s : slots_) {
     if (!s.thread)
       continue;
-    while (!s.thread->ended() && env_.clock.now() < deadline)
+    while (s.thread && !s.thread->ended() && env_.clock.now() < deadline)
       (void)changed_->wait_until(
         lock, std::min(deadline, after(env_.clock.now(), std::chrono::milliseconds{1})));
     auto thread = std::exchange(s.thread, nullptr);
+    if (!thread) // given up meanwhile
+      continue;
     if (thread->ended()) {
       lock.unlock();
       thread->join();
@@ -461,7 +502,7 @@ bool replica_lanes::close(time_point deadline) {
       all = false;
     }
   }
-  return all;
+  return all && lost_ == 0; // what was given up earlier may still come back
 }
 
 } // namespace troupe

@@ -23,12 +23,16 @@ struct replica_lanes_options {
   /// Once one replica has failed, the others' functions may go on for so long. Then their lanes are
   /// given up and replaced.
   std::uint64_t grace_ms = 10'000;
+  /// How long a merge call waits for replicas that do not come.
+  duration call_timeout = std::chrono::seconds{60};
   std::uint32_t lanes_lost_max = 4; ///< that are replaced; one more and every run is refused
   /// Called once a run, before any lane begins: chooses the group's epoch.
   std::function<void()> prepare{};
   /// Called on each replica's lane: joins the group, if need be. Throws. Functions begin once all
   /// have.
   std::function<void(std::uint32_t local)> before{};
+  /// A lane was left behind, and another will take its place: must not wait.
+  std::function<void(std::uint32_t local)> replaced{};
   /// Called without a lock, on any lane, once a run failed: ends what others wait for.
   std::function<void(std::uint32_t local, const std::string& why)> interrupt{};
 };
@@ -102,6 +106,8 @@ private:
   void run_merge(const std::shared_ptr<detail::replica_run>& run, detail::merge_point& at,
                  std::unique_lock<std::mutex>& lock);
   void give_up(detail::replica_run& run);
+  void give_up_lane(std::uint32_t local, detail::replica_run& run);
+  bool try_start_lane(std::uint32_t local);
   void drive(const std::shared_ptr<detail::replica_run>& run, std::unique_lock<std::mutex>& lock);
   bool all_ready(std::uint32_t local, detail::replica_run& run);
   std::shared_ptr<detail::replica_run> nested(slot& s, const detail::replica_run& outer);

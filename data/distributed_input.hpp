@@ -81,8 +81,9 @@ public:
   /// Of datasets of per-replica batches, one that `function` makes for each worker: nothing is
   /// divided and nothing is shared out, each replica takes an element in turn (row INP-2). Of the
   /// options, only workers, worker and replicas count.
-  static pipeline_pieces from_function(const std::function<dataset(const pipeline_place&)>& function,
-                                       const pipeline_options& options, data_context context);
+  static pipeline_pieces from_function(
+    const std::function<dataset(const pipeline_place&)>& function, const pipeline_options& options,
+    data_context context);
   ~pipeline_pieces();
   pipeline_pieces(pipeline_pieces&&) noexcept;
   pipeline_pieces& operator=(pipeline_pieces&&) noexcept;

@@ -127,7 +127,13 @@ std::optional<distributed_batch> distributed_iterator::try_next() {
   for (const auto& piece : step.pieces)
     live += piece.empty() ? 0 : 1;
   std::int64_t going = step.has_data ? 1 : 0;
-  if (of->options().workers > 1 && pipelines_[0]->has_partial_steps()) {
+  if (of->options().workers > 1 && !asks_) { // one that may end early has all ask
+    const std::int64_t mine = pipelines_[0]->has_partial_steps() ? 1 : 0;
+    asks_ = strategy{of}.run([mine](replica_context& ctx) {
+      return ctx.all_reduce(reduce_op::max, mine);
+    })[0] != 0;
+  }
+  if (of->options().workers > 1 && *asks_) {
     const auto all = strategy{of}.run([live, going](replica_context& ctx) {
       const bool first = ctx.replica_id_in_sync_group() % ctx.strategy().num_local_replicas() == 0;
       return ctx.all_reduce(reduce_op::sum,

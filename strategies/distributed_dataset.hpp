@@ -110,6 +110,7 @@ public:
 private:
   std::shared_ptr<detail::distributed_source> source_;
   std::vector<std::unique_ptr<pipeline_pieces>> pipelines_; ///< one, or one a local replica
+  std::optional<bool> asks_{}; ///< whether workers ask each other, once that was agreed
   bool ended_ = false;
 };
 

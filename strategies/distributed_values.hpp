@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <tuple>
@@ -22,10 +23,16 @@ template <class T>
 class per_replica {
 public:
   using value_type = T;
+  /// References to components must be real ones, which those of a vector of bool are not.
+  using storage = std::conditional_t<std::is_same_v<T, bool>, std::deque<bool>, std::vector<T>>;
 
   per_replica() = default;
-  explicit per_replica(std::vector<T> components, bool mirrored = false)
-    : components_{std::move(components)}, mirrored_{mirrored} {}
+  explicit per_replica(std::vector<T> components, bool mirrored = false) : mirrored_{mirrored} {
+    if constexpr (std::is_same_v<T, bool>)
+      components_.assign(components.begin(), components.end());
+    else
+      components_ = std::move(components);
+  }
 
   std::size_t size() const { return components_.size(); }
   bool is_mirrored() const { return mirrored_; }
@@ -39,7 +46,7 @@ public:
     return components_[i];
   }
   /// Row SYNC-LOC-1.
-  const std::vector<T>& local_results() const { return components_; }
+  const storage& local_results() const { return components_; }
   auto begin() const { return components_.begin(); }
   auto end() const { return components_.end(); }
 
@@ -60,7 +67,7 @@ private:
       throw_failure(errc::out_of_range, "per_replica: component " + std::to_string(i) + " of "
                                           + std::to_string(components_.size()));
   }
-  std::vector<T> components_{};
+  storage components_{};
   bool mirrored_ = false;
 };
 
@@ -255,7 +262,7 @@ detail::regrouped_t<X> regroup(std::vector<X> xs) {
 /// The nest of distributed values instead of the distributed nest.
 template <class X>
 detail::regrouped_t<X> regroup(const per_replica<X>& x) {
-  return detail::nest<X>::regroup(x.local_results());
+  return detail::nest<X>::regroup({x.begin(), x.end()});
 }
 
 } // namespace troupe

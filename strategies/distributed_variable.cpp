@@ -1,5 +1,7 @@
 #include <troupe/strategies/distributed_variable.hpp>
 
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include <troupe/core/environment.hpp>
@@ -97,30 +99,45 @@ tensor filled(const shape_t& shape, T value) {
 
 } // namespace
 
+namespace {
+
+/// Whether a number is one of T's.
+template <class T>
+bool fits(std::int64_t x) {
+  return x >= std::int64_t{std::numeric_limits<T>::min()}
+         && x <= std::int64_t{std::numeric_limits<T>::max()};
+}
+
+template <class T>
+bool fits(double x) { // false for what is no number
+  constexpr double limit = static_cast<double>(std::int64_t{1} << (8 * sizeof(T) - 2)) * 2;
+  return x >= -limit && x < limit && std::trunc(x) == x;
+}
+
+} // namespace
+
 const distributed_variable& distributed_variable::literal(write how, any_number value) const {
-  auto as = [&](auto zero) {
+  auto set = [&](auto zero) -> const distributed_variable& {
     using T = decltype(zero);
-    return std::visit([&](auto x) { return filled(shape(), static_cast<T>(x)); }, value);
+    return std::visit(
+      [&](auto x) -> const distributed_variable& {
+        if constexpr (std::is_integral_v<T>)
+          if (!fits<T>(x))
+            throw_failure(core_->complaint(errc::dtype_mismatch, "assign",
+                                           std::to_string(x) + " is no " + to_string(type())));
+        return change(how, filled(shape(), static_cast<T>(x)), true);
+      },
+      value);
   };
-  const bool whole =
-    std::holds_alternative<std::int64_t>(value)
-    || std::get<double>(value)
-         == static_cast<double>(static_cast<std::int64_t>(std::get<double>(value)));
   switch (type()) {
-    case dtype::f32: return change(how, as(float{}), true);
-    case dtype::f64: return change(how, as(double{}), true);
-    case dtype::i32:
-      if (whole)
-        return change(how, as(std::int32_t{}), true);
-      break;
-    case dtype::i64:
-      if (whole)
-        return change(how, as(std::int64_t{}), true);
-      break;
+    case dtype::f32: return set(float{});
+    case dtype::f64: return set(double{});
+    case dtype::i32: return set(std::int32_t{});
+    case dtype::i64: return set(std::int64_t{});
     default: break;
   }
   throw_failure(core_->complaint(errc::dtype_mismatch, "assign",
-                                 "a number that does not fit its type, " + to_string(type())));
+                                 "a number for a variable of " + to_string(type())));
 }
 
 const distributed_variable& distributed_variable::scatter_add(const tensor& indices,

@@ -65,7 +65,8 @@ class variable_core;
 /// A variable of a synchronous strategy: one copy with each local replica, or one for all where the
 /// strategy keeps one. A handle. What a call does depends on who makes it (rows SYNC-ONW, ONR and
 /// the tables of section 1.14): a replica means its own copy, cross-replica context and the program
-/// mean all of them, an update function the copy it was called for. Throws `wrong_state` when
+/// mean all of them, an update function the copy it was called for. A run that failed may have
+/// written some copies and not others. Throws `wrong_state` when
 /// another strategy is active, naming the variable and both.
 class distributed_variable {
 public:
@@ -155,7 +156,8 @@ private:
   using any_number = std::variant<std::int64_t, double>;
   template <class T>
   static any_number number(T x) {
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (std::is_floating_point_v<
+                    T> || (std::is_unsigned_v<T> && sizeof(T) == sizeof(std::int64_t)))
       return static_cast<double>(x);
     else
       return static_cast<std::int64_t>(x);

@@ -115,6 +115,15 @@ bool is_zero(const tensor& x) {
                                         + " takes equal shapes only");
 }
 
+bool is_integer(dtype type) { return type <= dtype::i64; }
+
+/// Wide enough for sums whose mean is wanted.
+tensor widened_for_mean(const tensor& x) {
+  if (x.type() == dtype::i64 || !is_integer(x.type()))
+    return x.clone();
+  return detail::as_i64(x);
+}
+
 void check_count(const sync_state& state, const char* what, std::size_t components) {
   if (components != state.local_count())
     throw_failure(errc::invalid_argument,
@@ -137,9 +146,16 @@ std::vector<tensor> with_value(const char* what, const per_replica<tensor>& valu
 /// For a replica of several workers that had no data.
 tensor stand_in_for(const reduction& op, const per_replica<tensor>& value) {
   const auto like = with_value("reduce", value)[0];
-  if (op.op != reduce_op::sum && op.op != reduce_op::mean)
-    return like; // an extreme that is there already
-  return tensor::zeros(like.type(), like.shape());
+  switch (op.op) {
+    case reduce_op::sum:
+    case reduce_op::mean: return tensor::zeros(like.type(), like.shape());
+    case reduce_op::min:
+    case reduce_op::max: return like; // an extreme that is there already
+    default: break;
+  }
+  throw_failure(errc::invalid_argument, "reduce: a replica had no data, which "
+                                          + std::string{to_string(op.op)}
+                                          + " over several workers can't leave out");
 }
 
 } // namespace
@@ -161,8 +177,12 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
   const bool mean = op.op == reduce_op::mean;
   if (state_->options().workers > 1) {
     auto all = run(
-      [&op, &axis, &value, mean](replica_context& ctx, const tensor& own) {
-        const auto mine = own.defined() ? own : stand_in_for(op, value);
+      // Nothing by reference: a lane that is left behind may outlive this call.
+      [op, axis, mean, value](replica_context& ctx, const tensor& x) {
+        const auto own = mean && x.defined() ? widened_for_mean(x) : x;
+        auto mine = own;
+        if (!own.defined())
+          mine = mean ? widened_for_mean(stand_in_for(op, value)) : stand_in_for(op, value);
         if (!axis && !mean)
           return ctx.all_reduce(op, mine);
         if (!axis) {
@@ -222,11 +242,11 @@ tensor strategy::reduce(const reduction& op, const tensor& value,
     return own;
   if (state_->options().workers == 1 && is_zero(own))
     return own; // row SYNC-RTO-6
-  if (op.op != reduce_op::sum)
-    return own; // the extreme of equal values, and so on
-  throw_failure(errc::invalid_argument,
-                "reduce: a non-distributed value cannot be reduced with sum over "
-                  + std::to_string(state_->count()) + " replicas");
+  if (op.op == reduce_op::min || op.op == reduce_op::max)
+    return own; // of equal values
+  throw_failure(errc::invalid_argument, "reduce: a non-distributed value cannot be reduced with "
+                                          + std::string{troupe::to_string(op.op)} + " over "
+                                          + std::to_string(state_->count()) + " replicas");
 }
 
 tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) const {
@@ -236,9 +256,19 @@ tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) con
     for (std::size_t i = 1; i < value.size(); ++i)
       if (value[i].shape() != value[0].shape()) // row SYNC-GAT-8
         refuse_shape(*state_, "gather", i, value[i].shape(), value[0].shape());
-  if (state_->options().workers > 1)
-    return run([axis](replica_context& ctx, const tensor& x) { return ctx.all_gather(x, axis); },
-               value)[0];
+  if (state_->options().workers > 1) {
+    auto like = with_value("gather", value)[0];
+    return run(
+      [axis, like](replica_context& ctx, const tensor& x) {
+        if (x.defined())
+          return ctx.all_gather(x, axis);
+        auto shape = like.shape(); // of a replica that had no data
+        if (axis >= 0 && axis < static_cast<std::int64_t>(shape.size()))
+          shape[static_cast<std::size_t>(axis)] = 0;
+        return ctx.all_gather(tensor{like.type(), shape}, axis);
+      },
+      value)[0];
+  }
   return detail::concatenate_along("gather", with_value("gather", value), axis);
 }
 
@@ -347,7 +377,12 @@ replica_call described(const char* kind, const reduction& op, const tensor& x) {
   return {.kind = kind, .how = std::move(how), .type = x.type(), .shapes = {x.shape()}};
 }
 
-bool is_integer(dtype type) { return type <= dtype::i64; }
+/// A deadline that the caller did not set is the strategy's.
+collective_options own_deadline(const sync_state& state, collective_options options) {
+  if (options.deadline == collective_options{}.deadline)
+    options.deadline = state.options().collective_timeout;
+  return options;
+}
 
 } // namespace
 
@@ -369,9 +404,8 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
     return out;
   }
   for (const auto& x : xs)
-    out.push_back(x.clone());
-  auto with = options;
-  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+    out.push_back(mean ? widened_for_mean(x) : x.clone());
+  auto with = own_deadline(*state_, options);
   // One call for each run of tensors of a type: a mean of integers is another operation.
   for (std::size_t at = 0; at < out.size();) {
     std::size_t end = at + 1;
@@ -384,6 +418,7 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
     for (std::size_t i = at + 1; i < end; ++i)
       call.shapes.push_back(out[i].shape());
     with.what = state_->words_for(call);
+    call.options = options;
     state_->collective(local_, std::move(call), [&](collective_group& group) {
       return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
     });
@@ -406,8 +441,7 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
   if (axis < 0 || axis >= rank)
     throw_failure(errc::out_of_range, "all_gather: axis is " + std::to_string(axis)
                                         + ", expected 0 to " + std::to_string(rank - 1));
-  auto with = options;
-  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+  auto with = own_deadline(*state_, options);
   replica_call call{.kind = "all_gather",
                     .how = "axis " + std::to_string(axis),
                     .type = x.type(),
@@ -415,6 +449,7 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
   if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
     call.shapes[0][static_cast<std::size_t>(axis)] = -1;
   with.what = state_->words_for(call);
+  call.options = options;
   std::vector<tensor> parts;
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
     const auto own = tensor::scalar<std::int64_t>(x.shape()[static_cast<std::size_t>(axis)]);
@@ -426,6 +461,10 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
     for (auto each : extents.as<std::int64_t>()) {
       auto shape = x.shape();
       shape[static_cast<std::size_t>(axis)] = each;
+      if (!is_sane(shape, x.type())
+          || !is_sane({all + count_of(shape)}, x.type())) // as told by others
+        return make_failure(errc::bad_frame, "all_gather: a replica says that it has "
+                                               + std::to_string(each) + " along the axis");
       counts.push_back(static_cast<std::size_t>(count_of(shape)));
       all += count_of(shape);
     }
@@ -464,13 +503,13 @@ tensor replica_context::broadcast(const tensor& x, std::uint32_t root,
   auto out = x.clone();
   if (state_->count() == 1)
     return out;
-  auto with = options;
-  with.deadline = std::min(with.deadline, state_->options().collective_timeout);
+  auto with = own_deadline(*state_, options);
   replica_call call{.kind = "broadcast",
                     .how = "from " + std::to_string(root),
                     .type = x.type(),
                     .shapes = {x.shape()}};
   with.what = state_->words_for(call);
+  call.options = options;
   state_->collective(local_, std::move(call),
                      [&](collective_group& group) { return group.broadcast(out, root, with); });
   return out;
@@ -524,6 +563,20 @@ tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
 
 } // namespace
 
+namespace {
+
+/// A user's own reduction has no neutral element.
+reduce_op neutral_op(const std::string& how) {
+  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
+    if (how == to_string(op))
+      return op;
+  throw_failure(errc::invalid_argument,
+                "all_reduce " + how + ": a replica without data cannot take part; use "
+                                      "empty_pieces::call");
+}
+
+} // namespace
+
 bool replica_context::stand_in_once(const std::vector<bool>& silent) {
   const auto next = state_->await_call(local_, silent);
   if (!next)
@@ -533,19 +586,24 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
     if (next->for_silent)
       next->for_silent(*this);
   } else if (next->kind == "all_reduce") {
-    const auto op = detail::parse_reduce_op(next->how); // a user's own has no neutral element
+    const auto op = neutral_op(next->how);
     std::vector<tensor> xs;
     for (const auto& shape : next->shapes)
       xs.push_back(neutral(next->type, shape, op));
-    (void)all_reduce(op, xs);
+    (void)all_reduce(op, xs, next->options);
   } else if (next->kind == "all_gather") {
     auto shape = next->shapes[0];
     const auto axis = std::stoul(next->how.substr(5));
     shape.at(axis) = std::max<std::int64_t>(shape.at(axis), 0); // -1: as many rows as one has
-    (void)all_gather(tensor::zeros(next->type, shape), static_cast<std::int64_t>(axis));
+    (void)all_gather(tensor::zeros(next->type, shape), static_cast<std::int64_t>(axis),
+                     next->options);
   } else if (next->kind == "broadcast") {
-    (void)broadcast(tensor::zeros(next->type, next->shapes[0]),
-                    static_cast<std::uint32_t>(std::stoul(next->how.substr(5))));
+    const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
+    if (root == replica_id_in_sync_group())
+      throw_failure(errc::invalid_argument, "broadcast: replica " + std::to_string(root)
+                                              + ", whose value all want, has no data in this step; "
+                                                "use empty_pieces::call");
+    (void)broadcast(tensor::zeros(next->type, next->shapes[0]), root, next->options);
   } else {
     throw_failure(errc::invalid_argument,
                   next->kind + ": a replica without data cannot take part; use empty_pieces::call");

@@ -79,7 +79,8 @@ public:
   /// of tuples, vectors, maps, ...) each replica gets its own component; all else is copied to all.
   /// The result is a `per_replica` of what the replicas returned: `regroup` turns a distributed
   /// nest into a nest of distributed values. What a replica throws comes through with its type,
-  /// once the others have ended too.
+  /// once the others have ended too; those that do not end in time are left behind, and go on with
+  /// what `f` captured: by value what may end before them.
   template <class F, class... Args>
   auto run(F f, Args... args) const;
 

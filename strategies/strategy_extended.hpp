@@ -249,7 +249,7 @@ public:
   auto update_ungrouped(const distributed_variable& v, F f, const Args&... args) const {
     using R = detail::update_result_t<F, const distributed_variable&, detail::selected_t<Args>...>;
     const bool unmirrored = (detail::has_unmirrored(args) || ... || false);
-    auto call = [&]([[maybe_unused]] std::size_t i) -> decltype(auto) {
+    auto call = [&]([[maybe_unused]] std::size_t i) { // a value: what it refers to may be gone
       return f(v, select_replica(i, args)...);
     };
     if constexpr (std::is_void_v<R>) {
@@ -267,9 +267,7 @@ public:
   template <class F, class... Args>
   auto update_non_slot(const std::vector<std::string>& devices, F f, const Args&... args) const {
     using R = detail::update_result_t<F, detail::selected_t<Args>...>;
-    auto call = [&]([[maybe_unused]] std::size_t i) -> decltype(auto) {
-      return f(select_replica(i, args)...);
-    };
+    auto call = [&]([[maybe_unused]] std::size_t i) { return f(select_replica(i, args)...); };
     if constexpr (std::is_void_v<R>) {
       detail::update_each_device(state_, devices, call);
     } else {

@@ -118,8 +118,8 @@ auto strategy::run(F f, Args... args) const {
                       "run: a replica without data has no result of a type "
                       "that can't be empty; use empty_pieces::call");
     }
-    F mine = shared->f; // each replica its own copy: they run at once
-    auto call = [&](const Args&... each) -> decltype(auto) {
+    F mine = shared->f;                         // each replica its own copy: they run at once
+    auto call = [&](const Args&... each) -> R { // a value: what it refers to may be gone
       return detail::call_replica(mine, ctx, select_replica(local, each)...);
     };
     if constexpr (std::is_void_v<R>)
@@ -194,7 +194,9 @@ auto replica_context::merge_call(F f, Args... args) {
                                arguments.size());
     }
   };
-  auto out = merge(typeid(tuple).name(), std::make_shared<tuple>(std::move(args)...), body);
+  // One function stands for all: its arguments and results have to be everybody's.
+  auto out = merge(std::string{typeid(R).name()} + typeid(tuple).name(),
+                   std::make_shared<tuple>(std::move(args)...), body);
   if constexpr (!std::is_void_v<R>)
     return std::move(*static_cast<detail::selected_t<R>*>(out.get()));
 }

@@ -86,8 +86,10 @@ void sync_state::start() {
       .first_id = first_id(),
       .replicas = local_count(),
       .grace_ms = options_.grace_ms,
+      .call_timeout = options_.collective_timeout,
       .prepare = [group = group_] { group->prepare(); },
       .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
+      .replaced = [group = group_](std::uint32_t local) { group->renew(local); },
       .interrupt = [group = group_](std::uint32_t local,
                                     const std::string& why) { group->interrupt(local, why); }});
   for (std::uint32_t i = 0; i < local_count(); ++i) {
@@ -165,7 +167,8 @@ void sync_state::collective(std::uint32_t local, replica_call call,
                             const std::function<result<void>(collective_group&)>& drive) {
   auto text = to_string(call);
   lanes_->begin_call(local, std::move(call));
-  auto done = drive(group_->member(local));
+  const auto member = group_->member(local);
+  auto done = drive(*member);
   if (done)
     return lanes_->end_call(local);
   if (done.error().code != errc::invalid_argument)

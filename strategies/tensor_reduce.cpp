@@ -70,9 +70,18 @@ T fold(reduce_op op, T a, T b) {
   switch (op) {
     case reduce_op::min: return b < a || b != b ? b : a;
     case reduce_op::max: return a < b || b != b ? b : a;
-    case reduce_op::prod: return static_cast<T>(a * b);
-    default: return static_cast<T>(a + b);
+    case reduce_op::prod:
+      if constexpr (std::is_integral_v<T>)
+        return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+      else
+        return a * b;
+    default: break;
   }
+  if constexpr (std::is_integral_v<T>) // wraps
+    return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a)
+                          + static_cast<std::make_unsigned_t<T>>(b));
+  else
+    return a + b;
 }
 
 /// Extents of a tensor around a set of axes, as loops want them.
@@ -117,6 +126,17 @@ void reduce_into(reduce_op op, const tensor& x, const walk& how, tensor& out) {
 }
 
 } // namespace
+
+tensor as_i64(const tensor& x) {
+  tensor out{dtype::i64, x.shape()};
+  auto to = out.mutable_as<std::int64_t>();
+  with_type(x.type(), [&](auto zero) {
+    const auto from = x.as<decltype(zero)>();
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] = static_cast<std::int64_t>(from[i]);
+  });
+  return out;
+}
 
 tensor divide(const tensor& x, std::int64_t by) {
   if (is_integer(x.type())) {
@@ -166,6 +186,12 @@ tensor reduce_tensors(const char* what, const reduction& op, std::span<const ten
       op.user.merge(out.mutable_bytes().data(), parts[i].bytes().data(), count);
     return out;
   }
+  if (mean && is_integer(type) && type != dtype::i64) { // the sum may not fit the elements' type
+    std::vector<tensor> wide;
+    for (const auto& each : parts)
+      wide.push_back(as_i64(each));
+    return reduce_tensors(what, op, wide);
+  }
   tensor out{type, parts[0].shape()};
   std::vector<kernels::merge_source> sources;
   for (const auto& each : parts)
@@ -190,12 +216,13 @@ tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
   }
   if (op.op == reduce_op::user)
     throw_failure(errc::invalid_argument, std::string{what} + ": a user's reduction takes no axis");
-  const auto from = widened(x);
+  const bool wide = op.op == reduce_op::mean && is_integer(x.type());
+  const auto from = wide ? as_i64(x) : widened(x);
   const walk how{x.shape(), reduced};
   auto out = tensor::zeros(from.type(), how.kept);
   with_type(from.type(), [&](auto zero) { reduce_into<decltype(zero)>(op.op, from, how, out); });
   elements = how.elements;
-  return narrowed(out, x.type());
+  return wide ? out : narrowed(out, x.type());
 }
 
 tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis) {

@@ -246,10 +246,15 @@ void variable_core::write_replica(const variable_caller& by, mutation_kind kind,
                                 "a number is not distributed and cannot be reduced with sum"));
       return settle(by, kind, by.ctx->all_reduce(reduce_op::sum, value));
     case variable_aggregation::mean:
-      return settle(by, kind, is_literal ? value : by.ctx->all_reduce(reduce_op::mean, value));
-    case variable_aggregation::only_first_replica:
-      return settle(by, kind, is_literal ? value : by.ctx->broadcast(value, 0));
+    case variable_aggregation::only_first_replica: break;
   }
+  if (is_literal && is_shared())
+    by.ctx->barrier(); // whoever reads before it must not see it
+  if (is_literal)
+    return settle(by, kind, value);
+  settle(by, kind,
+         aggregation_ == variable_aggregation::mean ? by.ctx->all_reduce(reduce_op::mean, value)
+                                                    : by.ctx->broadcast(value, 0));
 }
 
 void variable_core::write(mutation_kind kind, const tensor& value, bool is_literal) const {

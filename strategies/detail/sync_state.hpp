@@ -142,6 +142,8 @@ tensor reduce_tensors(const char* what, const reduction& op, std::span<const ten
 /// the sum, and `elements` is the number that went into each element.
 tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
                    std::vector<std::int64_t> axes, std::int64_t& elements);
+/// An integer tensor's elements as i64.
+tensor as_i64(const tensor& x);
 /// The numerator over the denominator, true division: f64 for integers.
 tensor divide(const tensor& x, std::int64_t by);
 /// One after the other along `axis`; throws `shape_mismatch` naming the dimension or rank that

@@ -143,7 +143,8 @@ std::vector<std::string> csv_seeds() {
 constexpr std::size_t held_bytes = 32; // ended, rows gone, rows of a batch gone, batches
 
 pipeline_pieces new_input(data_test::fake_ports& ports, bool by_stream) {
-  pipeline_options options{.workers = 2, .worker = 1, .replicas = 2, .policy = autoshard_policy::off};
+  pipeline_options options{
+    .workers = 2, .worker = 1, .replicas = 2, .policy = autoshard_policy::off};
   options.rule = by_stream ? split::stream : split::even;
   return {dataset::range(40).shuffle(40, 3).batch(7), options, ports.context()};
 }

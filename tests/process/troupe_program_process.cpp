@@ -102,8 +102,9 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
     CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
   }
   const auto before = count_processes("troupe train");
-  auto workers = run("troupe train fashion_mnist --epochs 1 --replicas 1 --processes --workers 3 "
-                     "--strategy multi_worker_mirrored");
+  auto workers = run(
+    "troupe train fashion_mnist --epochs 1 --replicas 1 --processes --workers 3 "
+    "--strategy multi_worker_mirrored");
   CAPTURE(workers.text);
   CHECK(workers.code == 0);
   CHECK(number_after(workers.text, "replicas: ") == 3.0);

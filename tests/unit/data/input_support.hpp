@@ -49,7 +49,7 @@ inline words steps_of(const dataset& data, pipeline_options options, std::size_t
 
 /// One worker's, with the rule for today's numbers of TensorFlow (the per-batch rule) or Troupe's.
 inline pipeline_options at(std::int64_t worker, std::int64_t workers, std::int64_t replicas,
-                        split rule = split::stream, policy how = policy::automatic) {
+                           split rule = split::stream, policy how = policy::automatic) {
   pipeline_options out;
   out.workers = workers;
   out.worker = worker;

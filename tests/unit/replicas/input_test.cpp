@@ -130,6 +130,34 @@ TEST_CASE("SYNC-ITR-2 SYNC-SPL-17 a replica without data: skipped, or called wit
         == 2);
 }
 
+TEST_CASE("a replica without data says what the others say, and refuses what it can't") {
+  auto s = mirrored_over(2);
+  auto one = distribute_dataset(s, numbers(1, 2)).iterate().next();
+  auto out = s.run(
+    [](replica_context& ctx, const element&) {
+      collective_options with;
+      with.wire = kernels::encoding::bf16;
+      return ctx.all_reduce(reduce_op::sum, vec<float>({1, 2}), with);
+    },
+    one);
+  CHECK(out[0] == vec<float>({1, 2}));
+  auto other = distribute_dataset(s, numbers(1, 2), {.weights = {0, 1}}).iterate().next();
+  REQUIRE(other.is_empty(0));
+  names(failure_of([&] {
+          s.run(
+            [](replica_context& ctx, const element&) { (void)ctx.broadcast(vec<float>({1}), 0); },
+            other);
+        }),
+        errc::invalid_argument, {"broadcast", "replica 0", "empty_pieces::call"});
+  const user_reduction join{"join", [](std::byte*, const std::byte*, std::size_t) {}};
+  names(failure_of([&] {
+          s.run([&](replica_context& ctx,
+                    const element&) { (void)ctx.all_reduce(reduction{join}, vec<float>({1})); },
+                one);
+        }),
+        errc::invalid_argument, {"join", "empty_pieces::call"});
+}
+
 TEST_CASE("copies stay equal in a step that a replica has no data for") {
   const auto one = [](const strategy& s) {
     return distribute_dataset(s, numbers(1, 2)).iterate().next();

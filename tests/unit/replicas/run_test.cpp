@@ -502,4 +502,83 @@ TEST_CASE("SYNC-VFF-1 SYNC-VFF-2 SYNC-VFF-3 SYNC-VFF-4 values from a function") 
         == std::vector<std::uint32_t>{0, 1});
 }
 
+TEST_CASE(
+  "a replica that hangs in a nested run takes neither the process nor the strategy with it") {
+  auto s = mirrored_over(2, {.grace_ms = 50});
+  static std::atomic<bool> go{false}, gone{false};
+  CHECK_THROWS_AS(s.run([](replica_context& ctx) {
+    ctx.merge_call([](strategy& in) {
+      in.run([](replica_context& inner) {
+        if (inner.replica_id_in_sync_group() == 1)
+          throw odd_error{"nested"};
+        while (!go)
+          std::this_thread::yield();
+        gone = true;
+      });
+    });
+  }),
+                  odd_error);
+  CHECK(s.run([](replica_context& ctx) { return ctx.all_reduce(reduce_op::sum, 1.0f); }).as_single()
+        == 2.0f);
+  go = true;
+  while (!gone)
+    std::this_thread::yield();
+}
+
+TEST_CASE("SYNC-MRG-1 a merge call that a replica does not come to ends with its name") {
+  auto s = mirrored_over(2, {.collective_timeout = 100ms});
+  std::atomic<bool> go{false};
+  auto why = failure_of([&] {
+    s.run([&](replica_context& ctx) {
+      if (id_of(ctx) == 1) {
+        while (!go)
+          std::this_thread::yield();
+        return;
+      }
+      try {
+        ctx.merge_call([](strategy&) {});
+      } catch (...) {
+        go = true;
+        throw;
+      }
+    });
+  });
+  names(why, errc::deadline, {"op 1 merge_call", "waits for {1}"});
+}
+
+TEST_CASE("merge calls with other results are told apart") {
+  auto s = mirrored_over(2);
+  auto why = failure_of([&] {
+    s.run([](replica_context& ctx) {
+      if (id_of(ctx) == 0)
+        (void)ctx.merge_call([](strategy&) { return 1; });
+      else
+        (void)ctx.merge_call([](strategy&) { return std::string{"one"}; });
+    });
+  });
+  names(why, errc::mismatch, {"call 1", "merge_call"});
+}
+
+TEST_CASE("results may be booleans, and functions may return references") {
+  auto s = mirrored_over(2);
+  auto odd = s.run([](replica_context& ctx) { return id_of(ctx) == 1; });
+  CHECK(!odd[0]);
+  CHECK(odd[1]);
+  CHECK(one_device_strategy{shared_runtime(), "cpu:0"}.run([] { return true; }));
+  auto same = s.run([](const std::string& x) -> const std::string& { return x; },
+                    per_replica<std::string>{{"a long enough text, not in place", "b"}});
+  CHECK(same[0] == "a long enough text, not in place");
+}
+
+TEST_CASE("means of small integers do not wrap") {
+  auto s = mirrored_over(2);
+  auto in = parts({vec<std::uint8_t>({200, 100}), vec<std::uint8_t>({100, 100})});
+  CHECK(s.reduce(reduce_op::mean, in) == vec<double>({150, 100}));
+  CHECK(s.reduce(reduce_op::mean, in, 0).item<double>() == 125);
+  CHECK(
+    s.run([](replica_context& ctx, const tensor& x) { return ctx.all_reduce(reduce_op::mean, x); },
+          in)[1]
+    == vec<double>({150, 100}));
+}
+
 } // namespace

@@ -4,6 +4,8 @@
 
 #include "support.hpp"
 
+#include <cmath>
+
 namespace {
 
 using namespace replicas_test;
@@ -298,7 +300,12 @@ TEST_CASE("a value of another shape or type is refused before anybody waits") {
   names(failure_of([&] { v.assign(tensor::scalar(1.0)); }), errc::dtype_mismatch, {"'v'", "f64"});
   auto k = s.scope(
     [] { return make_variable({.name = "k", .initial = tensor::scalar<std::int32_t>(0)}); });
-  names(failure_of([&] { k.assign(0.5); }), errc::dtype_mismatch, {"'k'", "i32"});
+  for (double bad : {0.5, 1e300, 4e9, std::nan("")})
+    names(failure_of([&] { k.assign(bad); }), errc::dtype_mismatch, {"'k'", "i32"});
+  names(failure_of([&] { k.assign(std::int64_t{1} << 40); }), errc::dtype_mismatch,
+        {"'k'", "1099511627776"});
+  k.assign(-2147483648LL);
+  CHECK(k.item<std::int32_t>() == -2147483647 - 1);
   CHECK(copies(v) == std::vector<float>{1, 1});
 }
 
