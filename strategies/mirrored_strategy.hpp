@@ -32,6 +32,12 @@ public:
     else
       return strategy::run(std::move(f), std::move(args)...)[0];
   }
+
+  /// What `f` returns, bare (row SYNC-VFF-5).
+  template <class F>
+  auto distribute_values_from_function(F f) const {
+    return select_replica(0, strategy::distribute_values_from_function(std::move(f)));
+  }
 };
 
 /// One replica on each device of this process; variables have a copy with each (rows SYNC-MIR).
