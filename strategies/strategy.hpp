@@ -96,6 +96,11 @@ public:
   template <class T>
   requires std::is_arithmetic_v<T> tensor reduce(const reduction& op, const per_replica<T>& value)
   const;
+  /// Each value of a nest for itself (row SYNC-RED-13).
+  template <class... Ts>
+  auto reduce(const reduction& op, const std::tuple<per_replica<Ts>...>& nest) const {
+    return std::apply([&](const auto&... each) { return std::tuple{reduce(op, each)...}; }, nest);
+  }
   /// "sum", "MEAN": row SYNC-RED-2; `invalid_argument` for other texts.
   tensor reduce(std::string_view op, const per_replica<tensor>& value,
                 std::optional<std::vector<std::int64_t>> axis = {}) const;

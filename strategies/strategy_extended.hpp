@@ -213,6 +213,18 @@ requires std::is_arithmetic_v<T> per_replica<T> mirrored_if_equal(const per_repl
 
 } // namespace detail
 
+/// `select_replica` of a nest whose distributed values are all mirrored; `invalid_argument` when
+/// the components of one may differ (row SYNC-REG-8).
+template <class X>
+detail::selected_t<X> select_replica_mirrored(std::size_t i, const X& x) {
+  if (detail::has_unmirrored(x))
+    throw_failure(errc::invalid_argument,
+                  "select_replica_mirrored: a value of the nest is not mirrored: its components "
+                  "may differ, so component "
+                    + std::to_string(i) + " does not stand for all");
+  return select_replica(i, x);
+}
+
 /// The wider API of a strategy. A handle; called in cross-replica context, or outside any.
 class strategy_extended {
 public:

@@ -32,6 +32,11 @@ public:
   variable_synchronization synchronization() const { return synchronization_; }
   variable_aggregation aggregation() const { return aggregation_; }
   bool trainable() const { return trainable_; }
+  /// What a replica reads is what all of them read.
+  bool keeps_copies_equal() const {
+    return copies_.size() == 1
+           || (synchronization_ == variable_synchronization::on_write && !allow_divergence_);
+  }
   std::size_t components() const { return copies_.size(); }
   shard& component(std::size_t i) const;
   /// Where each copy lives.

@@ -160,7 +160,7 @@ TEST_CASE("SYNC-V1-5 experimental_run takes the next inputs, or none, in the sco
         == 4); // bare, as its run
 }
 
-TEST_CASE("SYNC-V1 datasets from a function by the old name") {
+TEST_CASE("SYNC part 1: datasets from a function by the old name") {
   auto s = mirrored_over(2);
   auto ds = v1::experimental_distribute_datasets_from_function(s, [](const input_context& at) {
     return dataset::range(8).batch(at.per_replica_batch_size(4));

@@ -18,7 +18,7 @@ void check_default_state() {
   CHECK(!get_cross_replica_context());
 }
 
-TEST_CASE("SYNC-CTX-2 SYNC-CTX-3 SYNC-CTX-4 SYNC-CTX-7 scopes") {
+TEST_CASE("SYNC-S1 SYNC-CTX-2 SYNC-CTX-3 SYNC-CTX-4 SYNC-CTX-7 scopes") {
   check_default_state();
   auto s = mirrored_over(2);
   s.scope([&] {
@@ -58,7 +58,7 @@ TEST_CASE("SYNC-CTX-8 scopes of one strategy nest, and one object is used again"
   }
 }
 
-TEST_CASE("SYNC-CTX-9 SYNC-CTX-22 two strategies are not mixed") {
+TEST_CASE("SYNC-S10 SYNC-CTX-9 SYNC-CTX-22 two strategies are not mixed") {
   auto a = mirrored_over(2), b = mirrored_over(3);
   a.scope([&] {
     names(failure_of([&] { b.scope([] {}); }), errc::wrong_state,
@@ -85,7 +85,7 @@ TEST_CASE("SYNC-CTX-10 a scope that is left while another is open inside stays o
   check_default_state();
 }
 
-TEST_CASE("SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the lane") {
+TEST_CASE("SYNC-S8 SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the lane") {
   auto a = mirrored_over(2), b = mirrored_over(3);
   experimental_set_strategy(a);
   CHECK(get_strategy() == a);
@@ -106,7 +106,8 @@ TEST_CASE("SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the lane") {
   });
 }
 
-TEST_CASE("SYNC-CTX-21 SYNC-CTX-23 cross-replica calls inside a replica point elsewhere") {
+TEST_CASE(
+  "SYNC-RED-4 SYNC-CTX-21 SYNC-CTX-23 cross-replica calls inside a replica point elsewhere") {
   auto s = mirrored_over(2);
   CHECK(s.reduce(reduce_op::sum, per_replica<float>{{1, 2}}).item<float>() == 3);
   s.scope([&] { CHECK(s.reduce(reduce_op::sum, per_replica<float>{{1, 2}}).item<float>() == 3); });
@@ -200,7 +201,8 @@ TEST_CASE("SYNC-DEF-11 SYNC-DEF-12 the default strategy's scope") {
 
 // --- reduce and gather
 
-TEST_CASE("SYNC-RED-5 SYNC-RED-7 SYNC-RED-8 the worked numbers of reduce") {
+TEST_CASE(
+  "SYNC-RED-1 SYNC-RED-11 SYNC-G2 SYNC-RED-5 SYNC-RED-7 SYNC-RED-8 the worked numbers of reduce") {
   auto s = mirrored_over(2);
   auto full = parts({vec<float>({0, 1, 2, 3}), vec<float>({4, 5, 6, 7})});
   CHECK(s.reduce(reduce_op::sum, full) == vec<float>({4, 6, 8, 10}));
@@ -225,7 +227,8 @@ TEST_CASE("SYNC-RED-5 SYNC-RED-7 SYNC-RED-8 the worked numbers of reduce") {
   CHECK(nan != nan);
 }
 
-TEST_CASE("SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that are not there") {
+TEST_CASE(
+  "SYNC-S13 SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that are not there") {
   auto s = mirrored_over(2);
   auto x =
     parts({tensor::of<float>({2, 2}, {1, 2, 3, 4}), tensor::of<float>({2, 2}, {5, 6, 7, 8})});
@@ -240,6 +243,8 @@ TEST_CASE("SYNC-RED-9 SYNC-RED-10 axes: tuples, negative ones, and those that ar
   CHECK(one.reduce(reduce_op::mean, y) == y[0]);
   CHECK(one.reduce(reduce_op::mean, y, 0) == vec<float>({2, 3}));
   CHECK(one.reduce(reduce_op::mean, y, std::vector<std::int64_t>{0, 1}).item<float>() == 2.5f);
+  CHECK(one.reduce(reduce_op::sum, y) == y[0]);
+  CHECK(one.reduce(reduce_op::sum, y, 0) == vec<float>({4, 6}));
   CHECK(one.reduce(reduce_op::sum, y, std::vector<std::int64_t>{0, 1}).item<float>() == 10);
 }
 
@@ -267,7 +272,7 @@ TEST_CASE("SYNC-RED-2 operators by name, in any letter case") {
   names(failure_of([&] { (void)s.reduce("median", x); }), errc::invalid_argument, {"'median'"});
 }
 
-TEST_CASE("SYNC-RED-16 SYNC-RTO-6 SYNC-RTO-8 mirrored and plain values") {
+TEST_CASE("SYNC-RED-15 SYNC-RED-16 SYNC-RTO-6 SYNC-RTO-8 mirrored and plain values") {
   auto s = mirrored_over(2);
   auto same = mirrored<tensor>({tensor::scalar(2.0f), tensor::scalar(2.0f)});
   CHECK(s.reduce(reduce_op::mean, same).item<float>() == 2);
@@ -343,7 +348,7 @@ TEST_CASE("SYNC-GAT-1 SYNC-GAT-3 SYNC-GAT-4 SYNC-GAT-5 SYNC-GAT-7 the worked num
 
 // --- which strategies there are
 
-TEST_CASE("SYNC-ONE-1 SYNC-ONE-4 SYNC-ONE-6 SYNC-ONE-7 one device") {
+TEST_CASE("SYNC-RUN-5 SYNC-ONE-1 SYNC-ONE-4 SYNC-ONE-6 SYNC-ONE-7 one device") {
   one_device_strategy s{shared_runtime(), "cpu:1"};
   CHECK(s.num_replicas_in_sync() == 1);
   float total = 0;

@@ -39,7 +39,9 @@ central_storage_strategy central(std::uint32_t n) {
 
 // --- reduce_to
 
-TEST_CASE("SYNC-RTO-1 SYNC-RTO-3 SYNC-G4 a reduced value goes to one device or several") {
+TEST_CASE(
+  "SYNC-COL-B SYNC-MIR-8 SYNC-RTO-1 SYNC-RTO-3 SYNC-G4 a reduced value goes to one device or "
+  "several") {
   auto s = mirrored_over(2);
   auto ids = s.run(id_of);
   auto one = s.extended().reduce_to(reduce_op::sum, ids, "/cpu:0");
@@ -59,7 +61,7 @@ TEST_CASE("SYNC-RTO-1 SYNC-RTO-3 SYNC-G4 a reduced value goes to one device or s
   CHECK(full.devices() == std::vector<std::string>{"cpu:3"});
 }
 
-TEST_CASE("SYNC-RTO-2 SYNC-RTO-4 what is no destination and no operator") {
+TEST_CASE("SYNC-XDO-1 SYNC-RTO-2 SYNC-RTO-4 what is no destination and no operator") {
   static_assert(!std::is_constructible_v<destinations, std::vector<std::string>>);
   static_assert(!std::is_constructible_v<destinations, std::pair<std::string, std::string>>);
   static_assert(!std::is_constructible_v<reduction_choice, variable_aggregation>);
@@ -81,7 +83,8 @@ TEST_CASE("SYNC-RTO-2 SYNC-RTO-4 what is no destination and no operator") {
         errc::invalid_argument, {"3 components", "2 replicas"});
 }
 
-TEST_CASE("SYNC-RTO-5 SYNC-RTO-6 SYNC-RTO-7 SYNC-RTO-8 values that are the same everywhere") {
+TEST_CASE(
+  "SYNC-XDO-3 SYNC-RTO-5 SYNC-RTO-6 SYNC-RTO-7 SYNC-RTO-8 values that are the same everywhere") {
   auto s = mirrored_over(2);
   auto with = s.extended();
   const auto same = with.broadcast_to(tensor::scalar(4.0f), per_replica<int>{{0, 0}});
@@ -100,7 +103,9 @@ TEST_CASE("SYNC-RTO-5 SYNC-RTO-6 SYNC-RTO-7 SYNC-RTO-8 values that are the same 
   CHECK(mirrored_over(1).extended().reduce_to("sum", 3.0f, "cpu:2").value().item<float>() == 3);
 }
 
-TEST_CASE("SYNC-RTO-10 SYNC-RTO-11 a batch is each of its pairs, of any types and destinations") {
+TEST_CASE(
+  "SYNC-XDO-4 SYNC-RTO-10 SYNC-RTO-11 a batch is each of its pairs, of any types and "
+  "destinations") {
   auto s = mirrored_over(2);
   auto v = scalar(s, 0);
   auto out = s.extended().batch_reduce_to(
@@ -313,7 +318,7 @@ TEST_CASE("SYNC-COL-1 SYNC-COL-2 SYNC-COL-3 SYNC-CTX-24 colocated variables") {
     });
 }
 
-TEST_CASE("SYNC-EXT-1 SYNC-EXT-2 SYNC-EXT-3 SYNC-DEF-9 SYNC-VCR-15 where things are") {
+TEST_CASE("SYNC-VOC-2 SYNC-EXT-1 SYNC-EXT-2 SYNC-EXT-3 SYNC-DEF-9 SYNC-VCR-15 where things are") {
   auto m = mirrored_over(2);
   auto c = central(2);
   one_device_strategy o{shared_runtime(), "cpu:1"};

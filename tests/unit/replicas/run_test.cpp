@@ -8,7 +8,9 @@ namespace {
 
 using namespace replicas_test;
 
-TEST_CASE("SYNC-RUN-1 SYNC-RCX-4 f is called once a replica, each with its id and device") {
+TEST_CASE(
+  "SYNC-RCX-2 SYNC-R3 SYNC-RUN-1 SYNC-RCX-4 f is called once a replica, each with its id and "
+  "device") {
   for (std::uint32_t n : {1u, 2u, 4u}) {
     auto s = mirrored_over(n);
     CHECK(s.num_replicas_in_sync() == n);
@@ -27,7 +29,8 @@ TEST_CASE("SYNC-RUN-1 SYNC-RCX-4 f is called once a replica, each with its id an
 }
 
 TEST_CASE(
-  "SYNC-RUN-2 distributed values anywhere in the arguments become the replica's component") {
+  "SYNC-PRV-1 SYNC-RUN-2 distributed values anywhere in the arguments become the replica's "
+  "component") {
   auto s = mirrored_over(2);
   const per_replica<int> a{{1, 2}};
   const std::map<std::string, std::vector<per_replica<int>>> nest{
@@ -90,16 +93,18 @@ struct odd_error : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-TEST_CASE("SYNC-RUN-16 what a replica throws comes through with its type, and stops the others") {
+TEST_CASE(
+  "SYNC-GRP-C8 SYNC-R4 SYNC-RUN-16 what a replica throws comes through with its type, and stops "
+  "the others") {
   auto s = mirrored_over(3);
   std::atomic<int> cancelled{0};
   for (int thrower = 0; thrower < 3; ++thrower) {
     cancelled = 0;
     CHECK_THROWS_WITH_AS(s.run([&](replica_context& ctx) {
-      ctx.barrier();
-      if (id_of(ctx) == thrower)
-        throw odd_error{"replica " + std::to_string(thrower)};
       try {
+        ctx.barrier(); // who is still in it when another throws is stopped here
+        if (id_of(ctx) == thrower)
+          throw odd_error{"replica " + std::to_string(thrower)};
         (void)ctx.all_reduce(reduce_op::sum, 1.0f);
       } catch (const error& e) {
         cancelled += e.code() == errc::cancelled ? 1 : 100;
@@ -116,7 +121,7 @@ TEST_CASE("SYNC-RUN-16 what a replica throws comes through with its type, and st
   }
 }
 
-TEST_CASE("SYNC-RUN-17 it comes through from merge functions and from nested calls too") {
+TEST_CASE("SYNC-R4 SYNC-RUN-17 it comes through from merge functions and from nested calls too") {
   auto s = mirrored_over(2);
   auto merge_throws = [&](auto inside) {
     CHECK_THROWS_AS(
@@ -136,7 +141,7 @@ TEST_CASE("SYNC-RUN-17 it comes through from merge functions and from nested cal
   });
 }
 
-TEST_CASE("SYNC-RUN-18 SYNC-REG-2 structures that differ are refused") {
+TEST_CASE("SYNC-R5 SYNC-RUN-18 SYNC-REG-2 structures that differ are refused") {
   auto s = mirrored_over(2);
   auto out = s.run(
     [](replica_context& ctx) { return std::vector<int>(static_cast<std::size_t>(id_of(ctx))); });
@@ -176,7 +181,8 @@ TEST_CASE("SYNC-RUN-20 replicas that reach another number of merge calls are tol
   CHECK(s.run([](replica_context& ctx) { return id_of(ctx); })[1] == 1);
 }
 
-TEST_CASE("SYNC-REG-3 SYNC-RUN-23 equal results stay distributed; as_single unwraps them") {
+TEST_CASE(
+  "SYNC-MIR-9 SYNC-REG-3 SYNC-RUN-23 equal results stay distributed; as_single unwraps them") {
   auto s = mirrored_over(2);
   auto out = s.run([](int x) { return 2 * x; }, per_replica<int>{{2, 2}});
   CHECK(out.size() == 2);
@@ -215,7 +221,9 @@ TEST_CASE("SYNC-LOC-1 SYNC-LOC-2 SYNC-LOC-3 SYNC-LOC-5 local results") {
 
 // --- merge calls
 
-TEST_CASE("SYNC-MRG-1 SYNC-MRG-2 SYNC-MRG-3 merge calls regroup, run once and give each its part") {
+TEST_CASE(
+  "SYNC-CTX-6 SYNC-R12 SYNC-MRG-1 SYNC-MRG-2 SYNC-MRG-3 merge calls regroup, run once and give "
+  "each its part") {
   auto s = mirrored_over(2);
   std::atomic<int> calls{0};
   auto out = s.run([&](replica_context& ctx) {
@@ -270,7 +278,7 @@ TEST_CASE("SYNC-MRG-4 in loops and branches, and in a run that a merge function 
 
 // --- collectives
 
-TEST_CASE("SYNC-ARD-1 SYNC-ARD-3 nests of tensors, sums and means") {
+TEST_CASE("SYNC-G13 SYNC-ARD-1 SYNC-ARD-3 nests of tensors, sums and means") {
   auto s = mirrored_over(2);
   auto in = [](replica_context& ctx) {
     return std::tuple{tensor::scalar(id_of(ctx) == 0 ? 1.0f : 3.0f),
@@ -314,7 +322,9 @@ TEST_CASE("SYNC-RED-3 extremes and products, and a mean of integers is a double"
   CHECK(of(reduce_op::mean).item<double>() == 5.0);
 }
 
-TEST_CASE("SYNC-ARD-8 SYNC-ARD-9 sparse values keep their rows, in replica order") {
+TEST_CASE(
+  "SYNC-ARD-7 SYNC-COL-E SYNC-G15 SYNC-ARD-8 SYNC-ARD-9 sparse values keep their rows, in replica "
+  "order") {
   auto s = mirrored_over(2);
   auto one = [](std::int64_t row, float x) {
     return sparse_gradient{.indices = vec<std::int64_t>({row}),
@@ -334,7 +344,8 @@ TEST_CASE("SYNC-ARD-8 SYNC-ARD-9 sparse values keep their rows, in replica order
   CHECK(means[0].values == tensor::of<float>({2, 1}, {0.5f, 0.5f}));
 }
 
-TEST_CASE("SYNC-AGA-1 SYNC-AGA-4 SYNC-AGA-2 all_gather along an axis, extents may differ") {
+TEST_CASE(
+  "SYNC-COL-H SYNC-AGA-1 SYNC-AGA-4 SYNC-AGA-2 all_gather along an axis, extents may differ") {
   auto s = mirrored_over(2);
   auto rows =
     s.run([](replica_context& ctx) { return ctx.all_gather(vec<std::int64_t>({id_of(ctx)})); });
@@ -392,7 +403,8 @@ TEST_CASE("SYNC-ARD-12 a mismatch is told to all at once, with both calls quoted
 }
 
 TEST_CASE(
-  "SYNC-COL-K a replica that does not come is named, and the strategy is usable afterwards") {
+  "SYNC-COL-L SYNC-COL-K a replica that does not come is named, and the strategy is usable "
+  "afterwards") {
   auto s = mirrored_over(3, {.collective_timeout = 200ms});
   std::atomic<bool> go{false};
   auto why = failure_of([&] {
@@ -460,7 +472,7 @@ TEST_CASE(
     std::this_thread::yield();
 }
 
-TEST_CASE("SYNC-COL-G runs of two threads follow one another") {
+TEST_CASE("SYNC-X8 SYNC-COL-G runs of two threads follow one another") {
   auto s = mirrored_over(2);
   auto many = [&](float x) {
     for (int i = 0; i < 200; ++i)

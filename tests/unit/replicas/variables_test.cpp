@@ -150,7 +150,7 @@ TEST_CASE("SYNC-CTX-17 SYNC-CTX-18 SYNC-V5 outside the scope, and under another 
 
 // --- on_write
 
-TEST_CASE("SYNC-ONW-4 mean of per-replica values") {
+TEST_CASE("SYNC-V9 SYNC-ONW-4 mean of per-replica values") {
   auto s = mirrored_over(2);
   auto v = scalar(s, 1, agg::mean);
   s.run([&](replica_context& ctx) { v.assign(id_value(ctx)); });
@@ -226,7 +226,7 @@ TEST_CASE("SYNC-ONW-10 SYNC-V3 a distributed value fed into run") {
 TEST_CASE("SYNC-ONW-11 another variable's value") {
   auto s = mirrored_over(2);
   auto w = scalar(s, 2, agg::none);
-  for (auto how : {agg::mean, agg::only_first_replica}) {
+  for (auto how : {agg::none, agg::mean, agg::only_first_replica}) {
     auto v = scalar(s, 0, how);
     s.run([&] { v.assign(w); });
     CHECK(copies(v) == std::vector<float>{2, 2});
@@ -234,9 +234,13 @@ TEST_CASE("SYNC-ONW-11 another variable's value") {
     v.assign(w);
     CHECK(copies(v) == std::vector<float>{2, 2});
   }
+  auto own = scalar(s, 2, agg::sum, sync::on_read), none = scalar(s, 0, agg::none);
+  names(failure_of([&] { s.run([&] { none.assign(own); }); }), errc::invalid_argument,
+        {"'v'", "allow_divergence"});
+  CHECK(copies(none) == std::vector<float>{0, 0});
 }
 
-TEST_CASE("SYNC-ONW-12 SYNC-V25 SYNC-ONW-3 SYNC-ONW-14 counters, and reads after a write") {
+TEST_CASE("SYNC-V4 SYNC-ONW-12 SYNC-V25 SYNC-ONW-3 SYNC-ONW-14 counters, and reads after a write") {
   auto s = mirrored_over(3);
   auto step = s.scope([] {
     return make_variable({.name = "global_step",
@@ -415,7 +419,9 @@ distributed_variable vector_of(const strategy& s, tensor initial, agg how) {
     [&] { return make_variable({.name = "w", .initial = initial, .aggregation = how}); });
 }
 
-TEST_CASE("SYNC-SCT-2 SYNC-SCT-3 SYNC-SCT-4 SYNC-SCT-5 rows of all replicas are brought together") {
+TEST_CASE(
+  "SYNC-SCT-1 SYNC-V11 SYNC-SCT-2 SYNC-SCT-3 SYNC-SCT-4 SYNC-SCT-5 rows of all replicas are "
+  "brought together") {
   auto s = mirrored_over(2);
   auto both = [&](replica_context& ctx) {
     const auto r = id_of(ctx);
@@ -443,7 +449,7 @@ TEST_CASE("SYNC-SCT-2 SYNC-SCT-3 SYNC-SCT-4 SYNC-SCT-5 rows of all replicas are 
   CHECK(d.component(1) == vec<float>({2, 1.5f, 1}));
 }
 
-TEST_CASE("SYNC-SCT-6 SYNC-SCT-7 extremes and updates") {
+TEST_CASE("SYNC-V11 SYNC-SCT-6 SYNC-SCT-7 extremes and updates") {
   auto s = mirrored_over(2);
   const auto at = [](std::int64_t i) { return vec<std::int64_t>({i}); };
   for (auto how : {agg::sum, agg::mean}) {
@@ -467,7 +473,7 @@ TEST_CASE("SYNC-SCT-6 SYNC-SCT-7 extremes and updates") {
     CHECK(update.component(i) == vec<float>({0, 3, 0}));
 }
 
-TEST_CASE("SYNC-SCT-8 SYNC-SCT-9 without aggregation, and in cross-replica context") {
+TEST_CASE("SYNC-V11 SYNC-SCT-8 SYNC-SCT-9 without aggregation, and in cross-replica context") {
   auto s = mirrored_over(2);
   const auto zero = vec<std::int64_t>({0});
   const auto two = vec<float>({2});
@@ -499,7 +505,8 @@ TEST_CASE("SYNC-SCT-8 SYNC-SCT-9 without aggregation, and in cross-replica conte
 
 // --- checkpoints
 
-TEST_CASE("SYNC-CKP-1 SYNC-CKP-2 SYNC-CKP-3 SYNC-CKP-4 SYNC-CKP-5 what is saved and put back") {
+TEST_CASE(
+  "SYNC-V22 SYNC-CKP-1 SYNC-CKP-2 SYNC-CKP-3 SYNC-CKP-4 SYNC-CKP-5 what is saved and put back") {
   auto s = mirrored_over(2);
   auto w = scalar(s, 2, agg::mean);
   CHECK(w.saved_value().item<float>() == 2);
@@ -538,7 +545,7 @@ central_storage_strategy central(std::uint32_t n) {
   return central_storage_strategy{shared_runtime(), cpus(n)};
 }
 
-TEST_CASE("SYNC-CEN-1 SYNC-CEN-2 SYNC-CEN-3 SYNC-CEN-4 SYNC-ONW-2 central storage") {
+TEST_CASE("SYNC-CEN-5 SYNC-CEN-1 SYNC-CEN-2 SYNC-CEN-3 SYNC-CEN-4 SYNC-ONW-2 central storage") {
   auto s = central(2);
   CHECK(s.num_replicas_in_sync() == 2);
   auto v = scalar(s, 1, agg::sum);
@@ -556,7 +563,10 @@ TEST_CASE("SYNC-CEN-1 SYNC-CEN-2 SYNC-CEN-3 SYNC-CEN-4 SYNC-ONW-2 central storag
   auto none = scalar(s, 1, agg::none);
   names(failure_of([&] { s.run([&] { none.assign(5); }); }), errc::invalid_argument,
         {"'v'", "aggregation"});
-  CHECK(s.reduce(reduce_op::sum, per_replica<float>{{1, 2}}).item<float>() == 3); // SYNC-CEN-5
+  CHECK(s.reduce(reduce_op::sum, per_replica<float>{{1, 2}}).item<float>() == 3);
+  auto placed = s.extended().reduce_to(reduce_op::mean, per_replica<float>{{1, 2}}, none);
+  CHECK(placed.devices() == std::vector<std::string>{"cpu:0"}); // the parameter device
+  CHECK(placed.value().item<float>() == 1.5f);
 }
 
 TEST_CASE("SYNC-CEN-8 minimise (w - 1)^2 with every strategy") {

@@ -116,7 +116,7 @@ TEST_CASE("SYNC-OPT-I input is per worker, on the host, prefetched one batch per
       CHECK(check_input_options(x, source, mirrored));
 }
 
-TEST_CASE("SYNC-OPT-1 a dataset on the device needs per_replica and no prefetch") {
+TEST_CASE("SYNC-I19 SYNC-OPT-1 a dataset on the device needs per_replica and no prefetch") {
   input_options x{.place_dataset_on_device = true};
   CHECK(refusal(check_input_options(x, from_function, true))
         == "input options: place_dataset_on_device is true with replication per_worker, needs "
@@ -131,7 +131,7 @@ TEST_CASE("SYNC-OPT-1 a dataset on the device needs per_replica and no prefetch"
            "replication per_replica; what is made on the device is not fetched to it");
 }
 
-TEST_CASE("SYNC-OPT-2 per_replica is for a mirrored strategy's dataset functions alone") {
+TEST_CASE("SYNC-I19 SYNC-OPT-2 per_replica is for a mirrored strategy's dataset functions alone") {
   const input_options x{.replication = input_replication::per_replica};
   CHECK(check_input_options(x, from_function, true));
   CHECK(refusal(check_input_options(x, from_dataset, true))

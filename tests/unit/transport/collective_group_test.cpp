@@ -170,7 +170,8 @@ tensor noise_sum(std::uint32_t n, std::size_t count) {
 
 } // namespace
 
-TEST_CASE("collectives: every operation, type and number of members, on every carrier") {
+TEST_CASE(
+  "SYNC-GRP-C6 collectives: every operation, type and number of members, on every carrier") {
   for (const carrier by : all_carriers)
     for (std::uint32_t n = 1; n <= 5; ++n) {
       CAPTURE(name_of(by));

@@ -40,7 +40,7 @@ double seconds_since(std::chrono::steady_clock::time_point t) {
 
 } // namespace
 
-TEST_CASE("epochs: members that do different things refuse each other, on both sides") {
+TEST_CASE("SYNC-GRP-C3 epochs: members that do different things refuse each other, on both sides") {
   for (const carrier by : all_carriers) {
     CAPTURE(name_of(by));
     {
@@ -280,7 +280,7 @@ TEST_CASE("epochs: members of an old one, strangers and noise find no place") {
     CHECK_MESSAGE(ok, text_of(ok));
 }
 
-TEST_CASE("epochs: a list that others have not, or without this member, is refused") {
+TEST_CASE("SYNC-GRP-C1 epochs: a list that others have not, or without this member, is refused") {
   test_group group{carrier::memory};
   group.add(2);
   const auto members = group.members();
