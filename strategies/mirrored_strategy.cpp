@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/strategies/detail/sync_state.hpp>
+#include <troupe/strategies/scopes.hpp>
 
 namespace troupe {
 
@@ -21,6 +22,17 @@ std::shared_ptr<sync_state> made(runtime& rt, sync_options options, const replic
   return out;
 }
 
+/// "cpu:1" of "/cpu:1" and of its name in full (rows SYNC-ONE-1, MIR-3).
+std::string own_device(const char* name, const std::string& text) {
+  if (!text.starts_with('/'))
+    return text;
+  const auto at = resolve_device(text), here = resolve_device("");
+  if (at.job != here.job || at.task != here.task)
+    throw_failure(errc::device_unavailable, std::string{name} + ": device '" + text
+                                              + "' is of another process, " + to_string(at));
+  return short_name(at);
+}
+
 std::vector<std::string> devices_or_default(runtime& rt, const char* name,
                                             std::optional<std::vector<std::string>> devices) {
   if (!devices) {
@@ -33,6 +45,8 @@ std::vector<std::string> devices_or_default(runtime& rt, const char* name,
   }
   if (devices->empty())
     throw_failure(errc::invalid_argument, std::string{name} + ": devices is empty");
+  for (auto& each : *devices)
+    each = own_device(name, each);
   for (std::size_t i = 0; i < devices->size(); ++i)
     if (std::count(devices->begin(), devices->end(), (*devices)[i]) > 1)
       throw_failure(errc::invalid_argument,
@@ -44,9 +58,11 @@ std::vector<std::string> devices_or_default(runtime& rt, const char* name,
 
 one_device_strategy::one_device_strategy(runtime& rt, const std::string& device,
                                          replica_options options)
-  : strategy{made(
-    rt, {.kind = strategy_kind::one_device, .name = "one_device_strategy", .devices = {device}},
-    options)} {}
+  : strategy{made(rt,
+                  {.kind = strategy_kind::one_device,
+                   .name = "one_device_strategy",
+                   .devices = {own_device("one_device_strategy", device)}},
+                  options)} {}
 
 mirrored_strategy::mirrored_strategy(runtime& rt, std::optional<std::vector<std::string>> devices,
                                      replica_options options)

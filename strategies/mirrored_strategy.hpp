@@ -20,7 +20,7 @@ struct replica_options {
 /// All on one device; results are not wrapped (rows SYNC-ONE).
 class one_device_strategy : public strategy {
 public:
-  /// `device_unavailable` says what there is.
+  /// `device`: "cpu:0", "/cpu:0" or its name in full. `device_unavailable` says what there is.
   one_device_strategy(runtime& rt, const std::string& device, replica_options options = {});
 
   /// What `f` returns, bare.

@@ -239,7 +239,7 @@ TEST_CASE("a token protects all groups of the workers, and is no hindrance") {
     2, "secret");
 }
 
-TEST_CASE("SYNC part 2 row 4: unequal numbers of devices are an error of all that names both") {
+TEST_CASE("SYNC-GRP-C7 unequal numbers of devices are an error of all that names both") {
   const auto ended = outcomes_of(
     2, [](std::uint32_t worker, runtime& rt) { (void)strategy_over(rt, worker == 0 ? 2 : 1); }, 2);
   for (const auto& why : ended)
