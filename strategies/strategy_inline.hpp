@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <troupe/strategies/embedding.hpp>
+#include <troupe/strategies/strategy.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe {

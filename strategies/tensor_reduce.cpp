@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <troupe/kernels/casts.hpp>
@@ -127,6 +128,18 @@ void reduce_into(reduce_op op, const tensor& x, const walk& how, tensor& out) {
 
 } // namespace
 
+namespace {
+
+/// x / 0 as numbers of that type say: 0 / 0 is none.
+template <class T>
+void divide_by_nothing(std::span<T> xs) {
+  using limits = std::numeric_limits<T>;
+  for (auto& x : xs)
+    x = x == 0 || x != x ? limits::quiet_NaN() : x < 0 ? -limits::infinity() : limits::infinity();
+}
+
+} // namespace
+
 tensor as_i64(const tensor& x) {
   tensor out{dtype::i64, x.shape()};
   auto to = out.mutable_as<std::int64_t>();
@@ -157,11 +170,11 @@ tensor divide(const tensor& x, std::int64_t by) {
                    static_cast<std::size_t>(x.size()));
     return out;
   }
-  auto wide = widened(x).clone(); // 0 / 0: no number
-  with_type(wide.type(), [&](auto zero) {
-    for (auto& each : wide.mutable_as<decltype(zero)>())
-      each = static_cast<decltype(zero)>(each / decltype(zero){});
-  });
+  auto wide = widened(x).clone();
+  if (wide.type() == dtype::f64)
+    divide_by_nothing(wide.mutable_as<double>());
+  else
+    divide_by_nothing(wide.mutable_as<float>());
   return narrowed(wide, x.type());
 }
 

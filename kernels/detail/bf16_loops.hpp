@@ -7,6 +7,7 @@
 
 #include <troupe/kernels/detail/bf16.hpp>
 #include <troupe/kernels/detail/lanes.hpp>
+#include <troupe/kernels/detail/strict_math.hpp>
 
 namespace troupe::kernels::detail {
 
