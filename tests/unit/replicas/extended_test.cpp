@@ -1,30 +1,13 @@
 // The wider API of strategies. Goal: rows SYNC-RTO, UPD, COL, EXT and the scenarios S12, S15, G4,
 // V18, V24. Method: strategies over CPU devices of this process.
 
-#include "support.hpp"
+#include "variable_support.hpp"
 
 namespace {
 
 using namespace replicas_test;
 using agg = variable_aggregation;
 using sync = variable_synchronization;
-
-distributed_variable scalar(const strategy& s, float initial, agg how = agg::none,
-                            sync when = sync::automatic) {
-  return s.scope([&] {
-    return make_variable({.name = "v",
-                          .initial = tensor::scalar(initial),
-                          .synchronization = when,
-                          .aggregation = how});
-  });
-}
-
-std::vector<float> copies(const distributed_variable& v) {
-  std::vector<float> out;
-  for (std::size_t i = 0; i < v.components(); ++i)
-    out.push_back(v.component(i).item<float>());
-  return out;
-}
 
 std::vector<float> floats(const per_replica<tensor>& x) {
   std::vector<float> out;

@@ -2,30 +2,13 @@
 // CTX, DEF, RUN, REG, PRV and the scenarios S, R. Method: strategies over CPU devices of this
 // process.
 
-#include "support.hpp"
+#include "variable_support.hpp"
 
 namespace {
 
 using namespace replicas_test;
 using agg = variable_aggregation;
 using sync = variable_synchronization;
-
-distributed_variable scalar(const strategy& s, float initial, agg how = agg::none,
-                            sync when = sync::automatic) {
-  return s.scope([&] {
-    return make_variable({.name = "v",
-                          .initial = tensor::scalar(initial),
-                          .synchronization = when,
-                          .aggregation = how});
-  });
-}
-
-std::vector<float> copies(const distributed_variable& v) {
-  std::vector<float> out;
-  for (std::size_t i = 0; i < v.components(); ++i)
-    out.push_back(v.component(i).item<float>());
-  return out;
-}
 
 // --- words and contexts
 

@@ -1,7 +1,7 @@
 // More rows of variables, and what single strategies are. Goal: rows SYNC-VCR, ONW, ONR, ONE, MIR,
 // GRP-C2 and the scenarios V. Method: strategies over CPU devices of this process.
 
-#include "support.hpp"
+#include "variable_support.hpp"
 
 #include <cstdlib>
 
@@ -10,23 +10,6 @@ namespace {
 using namespace replicas_test;
 using agg = variable_aggregation;
 using sync = variable_synchronization;
-
-distributed_variable scalar(const strategy& s, float initial, agg how = agg::none,
-                            sync when = sync::automatic) {
-  return s.scope([&] {
-    return make_variable({.name = "v",
-                          .initial = tensor::scalar(initial),
-                          .synchronization = when,
-                          .aggregation = how});
-  });
-}
-
-std::vector<float> copies(const distributed_variable& v) {
-  std::vector<float> out;
-  for (std::size_t i = 0; i < v.components(); ++i)
-    out.push_back(v.component(i).item<float>());
-  return out;
-}
 
 float id_float(replica_context& ctx) { return static_cast<float>(id_of(ctx)); }
 

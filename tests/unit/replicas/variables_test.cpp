@@ -2,33 +2,15 @@
 // checkpoint values: rows SYNC-VCR, ONW, ONR, SCT, CKP, CEN, CTX-17. Method: strategies over CPU
 // devices of this process, each number of the specification.
 
-#include "support.hpp"
+#include "variable_support.hpp"
 
 #include <cmath>
 
 namespace {
 
 using namespace replicas_test;
-using sync = variable_synchronization;
 using agg = variable_aggregation;
-
-distributed_variable scalar(const strategy& s, float value, agg how, sync when = sync::on_write,
-                            bool diverge = false) {
-  return s.scope([&] {
-    return make_variable({.name = "v",
-                          .initial = tensor::scalar(value),
-                          .synchronization = when,
-                          .aggregation = how,
-                          .allow_divergence = diverge});
-  });
-}
-
-std::vector<float> copies(const distributed_variable& v) {
-  std::vector<float> out;
-  for (std::size_t i = 0; i < v.components(); ++i)
-    out.push_back(v.component(i).item<float>());
-  return out;
-}
+using sync = variable_synchronization;
 
 tensor id_value(replica_context& ctx, float scale = 1, float plus = 0) {
   return tensor::scalar(scale * static_cast<float>(id_of(ctx)) + plus);
