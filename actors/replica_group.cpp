@@ -11,9 +11,10 @@ namespace {
 
 /// Members of one process find each other's memory by the group's name and their addresses, and
 /// those of every memory transport begin anew: each group within a process has a name of its own.
-std::string unique_name(const std::string& name) {
+/// Where no memory is shared, as in a simulation, the name is what it is: two runs say the same.
+std::string unique_name(const environment& env, const std::string& name) {
   static std::atomic<std::uint64_t> count{0};
-  return name + "." + std::to_string(++count);
+  return env.transport.shares_memory() ? name + "." + std::to_string(++count) : name;
 }
 
 /// Threads of one process hand each other pointers; in a simulation nothing is shared.
@@ -27,7 +28,7 @@ group_locality locality_within(const environment& env, const void* unique) {
 
 replica_group::replica_group(const environment& env, replica_group_options options)
   : options_{std::move(options)},
-    name_{options_.links ? options_.name : unique_name(options_.name)},
+    name_{options_.links ? options_.name : unique_name(env, options_.name)},
     locality_{locality_within(env, this)},
     within_{options_.links ? nullptr : make_memory_transport(env.waits)},
     env_{env.clock, env.random, env.storage,

@@ -38,6 +38,7 @@ struct replica_run {
   std::uint32_t standing_in = 0; ///< replicas that wait for what the others call
   std::uint32_t ready = 0;       ///< lanes that have joined the group
   int interrupting = 0;          ///< who ends others' calls right now: the next run must not begin
+  bool owes_interrupt = false;   ///< whoever asked for the run has to end them
 };
 
 } // namespace detail
@@ -190,14 +191,19 @@ void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::excepti
     abort(run, std::move(*differs), lock);
 }
 
-/// The first failure of a run: the others' calls end.
-void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::mutex>& lock) {
+/// The first failure of a run. False: it is not the first. @pre the lock is held
+bool replica_lanes::note_failure(replica_run& run, failure why) {
   if (run.aborted)
-    return;
-  const auto text = why.text;
+    return false;
   run.aborted = std::move(why);
   run.give_up_at = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
   changed_->notify_all();
+  return true;
+}
+
+/// The others' calls end. @pre the lock is held
+void replica_lanes::interrupt_all(replica_run& run, std::unique_lock<std::mutex>& lock) {
+  const auto text = run.aborted->text;
   ++run.interrupting;
   lock.unlock();
   for (std::uint32_t i = 0; options_.interrupt && i < options_.replicas; ++i)
@@ -205,6 +211,11 @@ void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::m
   lock.lock();
   --run.interrupting;
   changed_->notify_all();
+}
+
+void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::mutex>& lock) {
+  if (note_failure(run, std::move(why)))
+    interrupt_all(run, lock);
 }
 
 void replica_lanes::run(std::function<void(std::uint32_t)> body,
@@ -261,8 +272,10 @@ void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
     slots_[i].queue.push_back(run);
   }
   changed_->notify_all();
-  while (!run->calls.all_ended() || run->interrupting > 0) {
-    if (auto merge = ready_merge(*run))
+  while (!run->calls.all_ended() || run->interrupting > 0 || run->owes_interrupt) {
+    if (std::exchange(run->owes_interrupt, false))
+      interrupt_all(*run, lock);
+    else if (auto merge = ready_merge(*run))
       run_merge(run, *merge, lock);
     else if (env_.clock.now() >= run->give_up_at)
       give_up(*run);
@@ -452,7 +465,7 @@ void replica_lanes::give_up_lane(std::uint32_t local, replica_run& run) {
 }
 
 void replica_lanes::fail(std::uint32_t local, failure why) {
-  std::unique_lock lock{mutex_};
+  const std::lock_guard lock{mutex_};
   if (failed_)
     return;
   why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
@@ -461,8 +474,8 @@ void replica_lanes::fail(std::uint32_t local, failure why) {
                                                 slots_[local].queue.end()};
   for (auto run = slots_[local].current; run; run = run->inside)
     all.push_back(run);
-  for (const auto& run : all)
-    abort(*run, why, lock);
+  for (const auto& run : all) // an actor tells it, which must not wait for what the others wait for
+    run->owes_interrupt = note_failure(*run, why) || run->owes_interrupt;
 }
 
 std::string replica_lanes::status() const {

@@ -33,7 +33,8 @@ struct replica_lanes_options {
   std::function<void(std::uint32_t local)> before{};
   /// A lane was left behind, and another will take its place: must not wait.
   std::function<void(std::uint32_t local)> replaced{};
-  /// Called without a lock, on any lane, once a run failed: ends what others wait for.
+  /// Called without a lock, on any lane or the thread that called `run`, once a run failed: ends
+  /// what others wait for.
   std::function<void(std::uint32_t local, const std::string& why)> interrupt{};
 };
 
@@ -82,7 +83,7 @@ public:
   /// The run whose merge function runs on this thread right now, for `inside`.
   static std::shared_ptr<detail::replica_run> merging();
 
-  /// Every run from now on fails with `why`: a device is gone.
+  /// Every run from now on fails with `why`: a device is gone. Does not wait.
   void fail(std::uint32_t local, failure why);
   /// "op 12 all_reduce sum f32[2] waits for {1}"; empty when nobody waits.
   std::string status() const;
@@ -101,6 +102,8 @@ private:
   void serve(std::uint32_t local, std::uint64_t life);
   void execute(std::uint32_t local, const std::shared_ptr<detail::replica_run>& run);
   void note_end(std::uint32_t local, detail::replica_run& run, std::exception_ptr why);
+  bool note_failure(detail::replica_run& run, failure why);
+  void interrupt_all(detail::replica_run& run, std::unique_lock<std::mutex>& lock);
   void abort(detail::replica_run& run, failure why, std::unique_lock<std::mutex>& lock);
   std::shared_ptr<detail::merge_point> ready_merge(detail::replica_run& run);
   void run_merge(const std::shared_ptr<detail::replica_run>& run, detail::merge_point& at,

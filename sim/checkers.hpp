@@ -51,6 +51,9 @@ std::unique_ptr<checker> make_bound_checker(verdict_sink sink, const checker_opt
 /// INV-A1: what members of a collective group get.
 std::unique_ptr<checker> make_group_checker(verdict_sink sink, const checker_options& options);
 
+/// INV-A1, S2, M1 of synchronous strategies: what replicas apply, in which order, and with whom.
+std::unique_ptr<checker> make_replica_checker(verdict_sink sink, const checker_options& options);
+
 /// All of them as one observer.
 class checker_panel final : public observer {
 public:

@@ -50,7 +50,7 @@ public:
     std::vector<peer_channels> out;
     for (peer& p : peers_)
       out.push_back(std::move(p.channels));
-    return std::make_unique<group_links>(std::move(out));
+    return std::make_unique<group_links>(env_, std::move(out));
   }
 
 private:

@@ -1,6 +1,7 @@
 #include <troupe/transport/detail/group_links.hpp>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include <troupe/core/mac.hpp>
@@ -34,7 +35,7 @@ group_links::~group_links() {
 }
 
 std::optional<group_notice> group_links::listen() {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard guard{mutex_};
   std::optional<group_notice> out;
   for (peer_channels& peer : peers_) {
     while (peer.control && !peer.gone) {
@@ -75,7 +76,7 @@ void group_links::heed(peer_channels& peer, std::optional<group_notice>& notice)
 }
 
 void group_links::ask() {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard guard{mutex_};
   for (peer_channels& peer : peers_) {
     peer.answered = false;
     push(peer, group_frame::ping, {});
@@ -83,13 +84,13 @@ void group_links::ask() {
 }
 
 void group_links::tell(const group_notice& notice) {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard guard{mutex_};
   for (peer_channels& peer : peers_)
     push(peer, group_frame::abort, encode(notice));
 }
 
 bool group_links::flush() {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard guard{mutex_};
   bool all = true;
   for (peer_channels& peer : peers_) {
     if (!peer.control || peer.gone || peer.writer.empty())
@@ -101,7 +102,7 @@ bool group_links::flush() {
 }
 
 void group_links::wake(std::uint32_t peer) {
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard guard{mutex_};
   // What is still queued wakes as well.
   if (peers_[peer].writer.empty())
     push(peers_[peer], group_frame::wake, {});

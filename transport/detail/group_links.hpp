@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/environment.hpp>
+#include <troupe/core/lane_mutex.hpp>
 #include <troupe/core/result.hpp>
 #include <troupe/transport/detail/group_hello.hpp>
 #include <troupe/transport/frame.hpp>
@@ -31,7 +31,8 @@ struct peer_channels {
 /// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's lane.
 class group_links {
 public:
-  explicit group_links(std::vector<peer_channels> peers) : peers_{std::move(peers)} {}
+  group_links(const environment& env, std::vector<peer_channels> peers)
+    : mutex_{env}, peers_{std::move(peers)} {}
   ~group_links();
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(peers_.size()); }
@@ -58,7 +59,7 @@ private:
   void heed(peer_channels& peer, std::optional<group_notice>& notice);
   void push(peer_channels& to, group_frame kind, std::string meta);
 
-  std::mutex mutex_{}; // of readers, writers and control channels
+  lane_mutex mutex_; // of readers, writers and control channels
   std::vector<peer_channels> peers_;
 };
 
