@@ -351,7 +351,8 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
   changed_->notify_all();
   const auto deadline = after(env_.clock.now(), options_.call_timeout);
   while (!at->done && !run->aborted && !run->calls.ended(local)) {
-    if (!at->begun && env_.clock.now() >= deadline) {
+    const bool waits_for_others = at->arrived < options_.replicas; // not for who asked for the run
+    if (waits_for_others && env_.clock.now() >= deadline) {
       auto why = make_failure(errc::deadline, run->calls.waiting());
       abort(*run, why, lock);
       throw_failure(std::move(why));
@@ -363,7 +364,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
       lock.lock();
       continue;
     }
-    (void)changed_->wait_until(lock, at->begun ? never : deadline);
+    (void)changed_->wait_until(lock, waits_for_others ? deadline : never);
   }
   if (!at->done)
     throw_failure(consequence("merge_call", *run->aborted));

@@ -12,7 +12,7 @@ namespace troupe {
 /// `std::lock_guard`. On lanes and threads of the program, never in an actor's handler.
 class lane_mutex {
 public:
-  explicit lane_mutex(const environment& env) : freed_{env.waits.make_point()} {}
+  explicit lane_mutex(wait_port& waits) : freed_{waits.make_point()} {}
   lane_mutex(const lane_mutex&) = delete;
   lane_mutex& operator=(const lane_mutex&) = delete;
 

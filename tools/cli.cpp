@@ -91,11 +91,19 @@ void finish_train(train_command& train, const raw_flags& raw) {
   if (train.processes && strategy != "parameter_server" && strategy != "multi_worker_mirrored")
     tr::throw_failure(tr::errc::bad_config, "--processes: not with --strategy " + strategy
                                               + ", which runs in one process");
-  if (strategy != "parameter_server" && !raw.kills.empty())
+  const bool peers = strategy == "multi_worker_mirrored";
+  if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
+    tr::throw_failure(tr::errc::bad_config, "--kill: with --strategy " + strategy
+                                              + " there must be a --checkpoint to go on from");
+  if (peers && !(raw.kill_at_mark.empty() && raw.stop_at_mark.empty()))
     tr::throw_failure(tr::errc::bad_config,
-                      "--kill: not with --strategy " + strategy + ", whose members are fixed");
+                      "--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
   for (const auto& text : raw.kills)
     train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
+  for (const auto& each : train.launch.kills)
+    if (peers && each.job != tr::job_kind::worker)
+      tr::throw_failure(tr::errc::bad_config,
+                        "--kill: with --strategy " + strategy + " there are workers only");
   if (!raw.kill_at_mark.empty())
     train.launch.kill_at_mark =
       parse_task_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();

@@ -97,35 +97,120 @@ std::vector<std::string> peer_arguments(const training_options& t) {
   add("--data", t.data);
   if (!t.device.empty())
     add("--device", t.device);
+  if (!t.checkpoint.empty())
+    add("--checkpoint", t.checkpoint);
+  if (t.checkpoint_every > 0)
+    add("--checkpoint-every", t.checkpoint_every);
+  if (t.resume)
+    out.emplace_back("--resume");
   return out;
 }
 
+namespace {
+
+class peer_launcher {
+public:
+  explicit peer_launcher(const launch_options& options)
+    : options_{options},
+      cluster_{cluster_text(options.training.workers)},
+      plan_{options.kills, options.training.seed ^ std::uint64_t(::getpid())} {
+    for (std::uint32_t i = 0; i < options_.training.workers; ++i)
+      all_.add({.job = tr::job_kind::worker, .index = i});
+    for (auto& c : all_.all())
+      start(c);
+    begin_ms_ = now_ms();
+  }
+
+  int run() {
+    while (all_.any_lives()) {
+      for (auto* c : all_.reap())
+        on_end(*c);
+      if (told_to_end != 0 && !std::exchange(ending_, true)) {
+        end_plan();
+        for (const auto& c : all_.all())
+          all_.signal(c, told_to_end);
+      }
+      for (const auto& f : plan_.due(now_ms() - begin_ms_, living()))
+        hit(f);
+      ::usleep(20'000);
+    }
+    if (kills_ > 0)
+      std::printf("processes killed: %u, started again: %u\n", kills_, restarts_);
+    return told_to_end != 0 ? 128 + told_to_end : code_of(all_);
+  }
+
+private:
+  static std::int64_t now_ms() { return steady_ns() / 1'000'000; }
+
+  /// One that follows another goes on from the checkpoint.
+  void start(child& c) {
+    auto training = options_.training;
+    training.resume = training.resume || c.starts > 0;
+    ::setenv("TF_CONFIG", (cluster_ + std::to_string(c.task.index) + "}}").c_str(), 1);
+    c.hit = false;
+    all_.start(c, peer_arguments(training), -1);
+  }
+
+  std::vector<tr::task_id> living() const {
+    std::vector<tr::task_id> out;
+    for (const auto& c : all_.all())
+      if (c.lives())
+        out.push_back(c.task);
+    return out;
+  }
+
+  void hit(const due_fault& f) {
+    auto& c = all_.at(f.task);
+    if (!c.lives())
+      return;
+    const bool kills = f.signal == fault_signal::kill;
+    c.hit = c.hit || kills;
+    kills_ += kills ? 1 : 0;
+    all_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
+    std::printf("%s %s\n",
+                kills      ? "killed"
+                : f.resume ? "continued"
+                           : "stopped",
+                to_string(c.task).c_str());
+    std::fflush(stdout);
+  }
+
+  void end_plan() {
+    for (const auto& f : plan_.end())
+      hit(f);
+  }
+
+  void on_end(child& c) {
+    const bool well = WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == 0;
+    if (c.hit && !ending_ && !someone_is_done_) {
+      ++restarts_;
+      return start(c);
+    }
+    if (!well)
+      std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c.task).c_str());
+    if (well && !std::exchange(someone_is_done_, true)) // so are the others
+      end_plan();
+  }
+
+  const launch_options& options_;
+  const std::string cluster_;
+  kill_plan plan_;
+  children all_{};
+  std::int64_t begin_ms_ = 0;
+  bool ending_ = false;
+  bool someone_is_done_ = false;
+  std::uint32_t kills_ = 0;
+  std::uint32_t restarts_ = 0;
+};
+
+} // namespace
+
 int launch_peers(const launch_options& options) {
-  const auto workers = options.training.workers;
-  const auto cluster = cluster_text(workers);
   struct sigaction action {};
   action.sa_handler = note_signal;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
-  children all;
-  const auto arguments = peer_arguments(options.training);
-  for (std::uint32_t i = 0; i < workers; ++i)
-    all.add({.job = tr::job_kind::worker, .index = i});
-  for (std::uint32_t i = 0; i < workers; ++i) {
-    ::setenv("TF_CONFIG", (cluster + std::to_string(i) + "}}").c_str(), 1);
-    all.start(all.all()[i], arguments, -1);
-  }
-  bool passed_on = false;
-  while (all.any_lives()) {
-    for (const auto* c : all.reap())
-      if (!WIFEXITED(*c->status) || WEXITSTATUS(*c->status) != 0)
-        std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c->task).c_str());
-    if (told_to_end != 0 && !std::exchange(passed_on, true))
-      for (const auto& c : all.all())
-        all.signal(c, told_to_end);
-    ::usleep(20'000);
-  }
-  return told_to_end != 0 ? 128 + told_to_end : code_of(all);
+  return peer_launcher{options}.run();
 }
 
 } // namespace tool

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 
 #include <troupe/kernels/elementwise.hpp>
 
@@ -25,18 +27,29 @@ std::vector<std::string> replica_devices(const training_options& options) {
   return out;
 }
 
-tr::strategy make_strategy(tr::runtime& rt, const training_options& options) {
+/// A strategy, and what its workers say to each other; null within one process.
+struct made_strategy {
+  tr::strategy is{};
+  std::function<std::vector<std::string>(const std::string& mine)> exchange{};
+  std::function<void()> barrier{};
+};
+
+made_strategy make_strategy(tr::runtime& rt, const training_options& options) {
   const auto devices = replica_devices(options);
   if (options.strategy == "one_device")
-    return tr::one_device_strategy{rt, devices[0]};
+    return {.is = tr::one_device_strategy{rt, devices[0]}};
   if (options.strategy == "mirrored")
-    return tr::mirrored_strategy{rt, devices};
+    return {.is = tr::mirrored_strategy{rt, devices}};
   if (options.strategy == "central_storage")
-    return tr::central_storage_strategy{rt, devices};
+    return {.is = tr::central_storage_strategy{rt, devices}};
   if (options.strategy == "tpu")
-    return tr::tpu_strategy{rt, tr::tpu_options{.devices = devices}};
-  if (options.strategy == "multi_worker_mirrored")
-    return tr::multi_worker_mirrored_strategy{rt, {.devices = devices}};
+    return {.is = tr::tpu_strategy{rt, tr::tpu_options{.devices = devices}}};
+  if (options.strategy == "multi_worker_mirrored") {
+    const tr::multi_worker_mirrored_strategy s{rt, {.devices = devices}};
+    return {.is = s,
+            .exchange = [s](const std::string& mine) { return s.exchange(mine); },
+            .barrier = [s] { s.barrier(); }};
+  }
   tr::throw_failure(tr::errc::bad_config, "train: strategy '" + options.strategy + "' is unknown");
 }
 
@@ -46,22 +59,30 @@ struct piece_result {
   std::int64_t rows = 0;
 };
 
-/// One training run, from the variables to the report.
+/// One strategy's training, from the variables to the report.
 class replica_run {
 public:
+  /// `resume`: from the newest checkpoint, as soon as one worker wants it.
   replica_run(tr::runtime& rt, const training_options& options, training_listener& listener,
-              const std::atomic<bool>& stop)
+              const std::atomic<bool>& stop, bool resume)
     : options_{options},
       listener_{listener},
       stop_{stop},
       env_{rt.env()},
-      strategy_{make_strategy(rt, options)},
+      resume_{resume},
+      with_{make_strategy(rt, options)},
+      strategy_{with_.is},
       memory_(strategy_.num_local_replicas()) {}
 
   training_report go();
+  /// Steps that this strategy has done.
+  std::int64_t progress() const { return steps_ - begun_at_; }
 
 private:
   void make_weights();
+  void open_input();
+  void open_checkpoint();
+  void save();
   void train();
   void step(const tr::distributed_batch& batch);
   piece_result piece(tr::replica_context& ctx, const tr::element& batch);
@@ -69,7 +90,7 @@ private:
   void compare();
   void evaluate();
   bool done() const {
-    return options_.seconds > 0 ? elapsed() >= options_.seconds : report_.steps >= total_;
+    return options_.seconds > 0 ? elapsed() >= options_.seconds : steps_ >= total_;
   }
   double elapsed() const {
     return std::chrono::duration<double>(env_.clock.now() - begin_).count();
@@ -79,10 +100,17 @@ private:
   training_listener& listener_;
   const std::atomic<bool>& stop_;
   const tr::environment& env_;
-  tr::strategy strategy_;
+  const bool resume_;
+  const made_strategy with_;
+  const tr::strategy strategy_;
   std::vector<step_memory> memory_; ///< of each replica
   tr::distributed_variables weights_{};
-  std::uint64_t total_ = 0;
+  std::optional<tr::distributed_iterator> input_{};
+  std::optional<tr::sync_checkpoint> checkpoint_{};
+  std::int64_t steps_ = 0; ///< of all lives
+  std::int64_t begun_at_ = 0;
+  std::int64_t saved_at_ = -1;
+  std::int64_t total_ = 0;
   tr::time_point begin_{};
   tr::time_point show_at_{};
   double loss_sum_ = 0;
@@ -92,10 +120,11 @@ private:
 
 void replica_run::make_weights() {
   const auto per_pass = (train_images + options_.batch_size - 1) / options_.batch_size;
-  total_ = options_.epochs * static_cast<std::uint64_t>(per_pass);
+  total_ = std::int64_t{options_.epochs} * per_pass;
+  const auto last = static_cast<std::uint64_t>(total_);
   const tr::adam how{
     .learning_rate = tr::linear_decay{
-      .initial = options_.learning_rate, .end = 0, .begin_step = total_ / 2, .end_step = total_}};
+      .initial = options_.learning_rate, .end = 0, .begin_step = last / 2, .end_step = last}};
   const auto make = [&](const char* name, tr::shape_t shape, tr::initializer_spec initial) {
     weights_.push_back(tr::make_variable({.name = name,
                                           .shape = std::move(shape),
@@ -153,6 +182,42 @@ void replica_run::step(const tr::distributed_batch& batch) {
     loss_rows_ += static_cast<double>(each.rows);
   }
   ++report_.steps;
+  ++steps_;
+  if (checkpoint_ && options_.checkpoint_every > 0
+      && steps_ % static_cast<std::int64_t>(options_.checkpoint_every) == 0)
+    save();
+}
+
+void replica_run::open_input() {
+  input_ = tr::distribute_dataset(strategy_, tr::fashion_mnist("train", own_data().directory)
+                                               .shuffle(train_images, options_.seed)
+                                               .batch(options_.batch_size))
+             .iterate();
+}
+
+void replica_run::open_checkpoint() {
+  if (options_.checkpoint.empty())
+    return;
+  checkpoint_.emplace(strategy_, options_.checkpoint);
+  checkpoint_->add(weights_);
+  checkpoint_->add_counter("step", steps_);
+  checkpoint_->add_position(
+    "input", [this] { return input_->save_position(); },
+    [this](const std::string& text) { input_->restore_position(text); });
+  std::vector<std::string> wants{resume_ ? "resume" : "begin"};
+  if (with_.exchange) // one that was started anew has lost nothing that the others have
+    wants = with_.exchange(wants[0]);
+  if (std::ranges::count(wants, "resume") == 0 || !checkpoint_->restore())
+    return;
+  begun_at_ = saved_at_ = steps_;
+  listener_.say("goes on from step " + std::to_string(steps_));
+}
+
+void replica_run::save() {
+  if (saved_at_ == steps_)
+    return;
+  (void)checkpoint_->save();
+  saved_at_ = steps_;
 }
 
 void replica_run::show() {
@@ -161,31 +226,30 @@ void replica_run::show() {
     return;
   show_at_ = now + std::chrono::milliseconds{200};
   const double fraction =
-    options_.seconds > 0 ? elapsed() / options_.seconds : double(report_.steps) / double(total_);
+    options_.seconds > 0 ? elapsed() / options_.seconds : double(steps_) / double(total_);
   listener_.progress(report_.steps, std::clamp(fraction, 0.0, 1.0),
                      loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   loss_sum_ = loss_rows_ = 0;
 }
 
 void replica_run::train() {
-  auto batches = tr::distribute_dataset(strategy_, tr::fashion_mnist("train", own_data().directory)
-                                                     .shuffle(train_images, options_.seed)
-                                                     .batch(options_.batch_size));
-  auto input = batches.iterate();
   begin_ = show_at_ = env_.clock.now();
-  for (std::uint64_t pass = 0; !done(); ++pass) {
-    input.start_pass(pass);
+  while (!done()) {
     while (!done()) {
       if (stop_)
         tr::throw_failure(tr::errc::cancelled, "train: stopped by a signal after "
                                                  + std::to_string(report_.steps) + " steps");
-      auto batch = input.try_next();
+      auto batch = input_->try_next();
       if (!batch)
         break;
       step(*batch);
       show();
     }
+    if (!done())
+      input_->start_pass(input_->pass() + 1);
   }
+  if (checkpoint_)
+    save();
   report_.seconds = elapsed();
 }
 
@@ -229,11 +293,15 @@ void replica_run::evaluate() {
 training_report replica_run::go() {
   (void)tr::fashion_mnist("test", own_data().directory).element_spec(tr::data_context{env_});
   make_weights();
+  open_input();
+  open_checkpoint();
   train();
   listener_.progress(report_.steps, 1.0, loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   listener_.trained();
   report_.replicas = strategy_.num_replicas_in_sync();
   compare();
+  if (with_.barrier) // nobody comes back for those who have left
+    with_.barrier();
   evaluate();
   return report_;
 }
@@ -247,9 +315,37 @@ const std::vector<std::string>& strategy_names() {
   return names;
 }
 
+namespace {
+
+/// What the loss of a worker looks like to the others. Without a checkpoint nothing is to go on
+/// from.
+bool goes_on(const training_options& options, const tr::error& why) {
+  const auto code = why.code();
+  return options.strategy == "multi_worker_mirrored" && !options.checkpoint.empty()
+         && (code == tr::errc::peer_lost || code == tr::errc::deadline
+             || code == tr::errc::revoked);
+}
+
+} // namespace
+
 training_report train_on_replicas(tr::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop) {
-  return replica_run{rt, options, listener, stop}.go();
+  constexpr int idle_lives_max = 20; // strategies in a row that did not get a step further
+  bool resume = options.resume;
+  for (int idle = 0;; ++idle) {
+    std::optional<replica_run> life;
+    try {
+      life.emplace(rt, options, listener, stop, resume);
+      return life->go();
+    } catch (const tr::error& why) {
+      if (life && life->progress() > 0)
+        idle = 0;
+      if (!goes_on(options, why) || idle == idle_lives_max || stop)
+        throw;
+      listener.say(why.details().text);
+    }
+    resume = true;
+  }
 }
 
 } // namespace tool

@@ -92,9 +92,9 @@ std::unique_ptr<checker> make_bound_checker(verdict_sink sink, const checker_opt
 // -------------------------------------------------------------------------------------------------
 
 checker_panel::checker_panel(verdict_sink sink, const checker_options& options) {
-  for (auto make : {&make_effect_checker, &make_order_checker, &make_error_checker,
-                    &make_fence_checker, &make_bound_checker, &make_group_checker,
-                    &make_replica_checker})
+  for (auto make :
+       {&make_effect_checker, &make_order_checker, &make_error_checker, &make_fence_checker,
+        &make_bound_checker, &make_group_checker, &make_replica_checker})
     all_.push_back(make(sink, options));
 }
 

@@ -89,8 +89,8 @@ private:
     const auto number = e.integer("life");
     const auto step = e.integer("step");
     const auto replica = e.integer("replica");
-    const auto who = to_string(e.node) + ": replica " + std::to_string(replica) + ", step "
-                     + std::to_string(step);
+    const auto who =
+      to_string(e.node) + ": replica " + std::to_string(replica) + ", step " + std::to_string(step);
     if (current_[e.node] != number)
       fail_("INV-M1", who + " is applied by a strategy that another one has followed");
     if (e.integer("got") != e.integer("wanted"))
@@ -114,9 +114,8 @@ private:
   // -- calls, and what they end with
 
   void begun(const observed& e) {
-    auto& at = open_[e.node] = {.what = std::string{e.text("what")},
-                                .at = e.at,
-                                .deadline = duration{e.integer("deadline")}};
+    auto& at = open_[e.node] = {
+      .what = std::string{e.text("what")}, .at = e.at, .deadline = duration{e.integer("deadline")}};
     if (auto slow = slow_until_.find(e.node); slow != slow_until_.end() && e.at < slow->second)
       at.disturbed = true;
   }
@@ -137,8 +136,7 @@ private:
   void failed(const observed& e) {
     const auto why = std::string{e.text("why")};
     const auto code = static_cast<errc>(e.integer("code"));
-    const auto told =
-      to_string(e.node) + ": " + std::string{to_string(code)} + ": " + why;
+    const auto told = to_string(e.node) + ": " + std::string{to_string(code)} + ": " + why;
     if (!excused_)
       fail_("INV-A1", told + ", and nothing had happened");
     switch (code) {

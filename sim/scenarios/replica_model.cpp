@@ -23,8 +23,7 @@ std::uint64_t digest_of(const tensor& x) {
 }
 
 bool same_bits(const tensor& a, const tensor& b) {
-  return a.type() == b.type() && a.shape() == b.shape()
-         && std::ranges::equal(a.bytes(), b.bytes());
+  return a.type() == b.type() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
 }
 
 } // namespace
@@ -91,10 +90,8 @@ auto replica_witness::next(const state& before, std::int64_t step) const -> stat
 replica_variables replica_variables::make() {
   const auto whole = [](const char* name, tensor initial, variable_synchronization when,
                         variable_aggregation how) {
-    return make_variable({.name = name,
-                          .initial = std::move(initial),
-                          .synchronization = when,
-                          .aggregation = how});
+    return make_variable(
+      {.name = name, .initial = std::move(initial), .synchronization = when, .aggregation = how});
   };
   const auto trained = [](const char* name, optimizer by) {
     return make_variable({.name = name,
@@ -118,8 +115,8 @@ std::string replica_variables::compare(const replica_witness& want, std::int64_t
   const auto look = [&](const distributed_variable& v, const tensor& wanted) {
     for (std::size_t i = 0; i < v.components(); ++i)
       if (const auto is = v.component(i); !same_bits(is, wanted))
-        out += v.component_name(i) + " is " + to_string(is) + ", expected " + to_string(wanted)
-               + "; ";
+        out +=
+          v.component_name(i) + " is " + to_string(is) + ", expected " + to_string(wanted) + "; ";
   };
   look(total, tensor::scalar(want.total(steps)));
   look(mean, tensor::scalar(want.mean(steps)));
@@ -164,9 +161,8 @@ private:
 
   /// Element i of replica r: 1 to 5.
   static std::int64_t value(std::uint32_t r, std::int64_t i, std::uint64_t salt) {
-    return static_cast<std::int64_t>((std::uint64_t{r} * 7 + static_cast<std::uint64_t>(i) * 3
-                                      + salt)
-                                     % 5)
+    return static_cast<std::int64_t>(
+             (std::uint64_t{r} * 7 + static_cast<std::uint64_t>(i) * 3 + salt) % 5)
            + 1;
   }
   template <class T>

@@ -12,6 +12,7 @@ namespace {
 
 constexpr const char* directory = "replicas";
 constexpr std::int64_t rows_a_replica = 2;
+constexpr duration trouble_max = 30s; ///< in which replicas misbehave: then all shall end
 
 /// What a replica does wrong.
 enum class misdeed : std::uint8_t { none = 0, throws, throws_late, strays, hangs, is_slow, leaves };
@@ -118,8 +119,9 @@ private:
   }
 
   void tell_begin() {
-    trace(of_.env_, "replica.life",
-          {{"life", number_}, {"starts", starts_}, {"step", step_}, {"replicas", want_->replicas()}});
+    trace(
+      of_.env_, "replica.life",
+      {{"life", number_}, {"starts", starts_}, {"step", step_}, {"replicas", want_->replicas()}});
   }
 
   /// False when there is nothing.
@@ -153,7 +155,8 @@ private:
       } catch (const error& why) {
         of_.ended();
         const auto code = why.code();
-        const bool disk = code == errc::io_failed || code == errc::corrupt || code == errc::not_found;
+        const bool disk =
+          code == errc::io_failed || code == errc::corrupt || code == errc::not_found;
         if (!disk)
           throw;
         of_.run_.expect(hits() > 0, "named-error", std::string{"restore threw "} + why.what());
@@ -225,19 +228,21 @@ private:
   }
 
   void run_step(std::int64_t k, const distributed_batch& batch) {
-    auto side = std::make_shared<replica_side>(
-      replica_side{.run = of_.run_,
-                   .env = of_.env_,
-                   .variables = variables_,
-                   .want = want_,
-                   .trouble = of_.run_.spec().plan.steps,
-                   .luck = of_.run_.draws("misdeeds").at(of_.options_.worker)
-                             .at(of_.process_.start()).at(of_.lives_)
-                             .at(++runs_),
-                   .call_max = of_.options_.call_max,
-                   .life = number_});
-    s_.run([side, k](replica_context& ctx, const element& rows) { in_replica(*side, ctx, k, rows); },
-           batch);
+    auto side = std::make_shared<replica_side>(replica_side{.run = of_.run_,
+                                                            .env = of_.env_,
+                                                            .variables = variables_,
+                                                            .want = want_,
+                                                            .trouble = of_.run_.spec().plan.steps,
+                                                            .luck = of_.run_.draws("misdeeds")
+                                                                      .at(of_.options_.worker)
+                                                                      .at(of_.process_.start())
+                                                                      .at(of_.lives_)
+                                                                      .at(++runs_),
+                                                            .call_max = of_.options_.call_max,
+                                                            .life = number_});
+    s_.run(
+      [side, k](replica_context& ctx, const element& rows) { in_replica(*side, ctx, k, rows); },
+      batch);
   }
 
   static void in_replica(const replica_side& at, replica_context& ctx, std::int64_t k,
@@ -245,7 +250,8 @@ private:
     const auto id = ctx.replica_id_in_sync_group();
     const auto n = ctx.num_replicas_in_sync();
     auto draws = at.luck.at(static_cast<std::uint64_t>(k)).at(id);
-    const auto what = misdeed_of(at.trouble, draws.at(1));
+    const auto what =
+      at.run.cluster().now() < trouble_max ? misdeed_of(at.trouble, draws.at(1)) : misdeed::none;
     at.env.lanes.spend(std::chrono::microseconds{100 + draws.below(20'000)});
     commit(at, ctx, what);
     auto out = replica_step(ctx, at.variables, *at.want,
@@ -260,11 +266,15 @@ private:
     at.run.expect(got == wanted, "INV-A1",
                   "the rows of step " + std::to_string(k) + " sum to " + std::to_string(got)
                     + ", expected " + std::to_string(wanted));
-    at.run.expect(out.difference.empty(), "INV-A1",
-                  "replica " + std::to_string(id) + ", step " + std::to_string(k) + ": "
-                    + out.difference);
+    at.run.expect(
+      out.difference.empty(), "INV-A1",
+      "replica " + std::to_string(id) + ", step " + std::to_string(k) + ": " + out.difference);
     trace(at.env, "replica.applied",
-          {{"life", at.life}, {"step", k}, {"replica", id}, {"got", out.got >> 1}, {"wanted", out.wanted >> 1}});
+          {{"life", at.life},
+           {"step", k},
+           {"replica", id},
+           {"got", out.got >> 1},
+           {"wanted", out.wanted >> 1}});
     if (what == misdeed::throws_late)
       threw(id);
   }

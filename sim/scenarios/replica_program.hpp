@@ -20,8 +20,8 @@ using namespace std::chrono_literals;
 /// What the processes of a run share beside their strategy, over all crashes.
 struct replica_world {
   std::int64_t target = 0;
-  bool finished = false; ///< some worker knows that all have done all steps
-  std::set<std::uint32_t> gone{}; ///< workers that have ended since
+  bool finished = false;            ///< some worker knows that all have done all steps
+  std::set<std::uint32_t> gone{};   ///< workers that have ended since
   std::int64_t saves_begun = -1;    ///< the highest step of a save that was begun, and
   std::int64_t saves_returned = -1; ///< of one that returned
 };

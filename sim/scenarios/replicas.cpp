@@ -1,5 +1,5 @@
-// Synchronous strategies: of one process, whose replicas throw, hang and go astray and which crashes
-// and comes back, and of several that are equals, any of which may be lost.
+// Synchronous strategies: of one process, whose replicas throw, hang and go astray and which
+// crashes and comes back, and of several that are equals, any of which may be lost.
 #include <troupe/sim/scenarios/program.hpp>
 #include <troupe/sim/scenarios/replica_program.hpp>
 #include <troupe/sim/scenarios/table.hpp>
@@ -55,10 +55,11 @@ void build_one_process(scenario_run& run) {
   run.cluster().coordinator([&run, shared](process& p) {
     run_program(run, p, [&] {
       runtime rt{options_of(p, 1, 0), p.host()};
-      replica_program{run,
-                      p,
-                      *shared,
-                      {.call_max = call_max, .make = [&] { return make_one(rt, run.draws("kind")); }}}
+      replica_program{
+        run,
+        p,
+        *shared,
+        {.call_max = call_max, .make = [&] { return make_one(rt, run.draws("kind")); }}}
         .run_all();
     });
   });

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include <troupe/core/mac.hpp>
-#include <troupe/kernels/hash.hpp>
 #include <troupe/transport/detail/group_links.hpp>
 
 namespace troupe::detail {
@@ -14,15 +13,6 @@ constexpr duration dial_max = std::chrono::seconds{1};
 constexpr duration dial_pause = std::chrono::milliseconds{2};
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
-
-std::uint64_t hash_of(const std::vector<collective_member>& members) {
-  kernels::hasher hash;
-  for (const collective_member& m : members) {
-    hash.update(&m.id, sizeof m.id);
-    hash.update(m.address.data(), m.address.size() + 1);
-  }
-  return hash.digest();
-}
 
 class former {
 public:
@@ -36,6 +26,7 @@ public:
       deadline_{deadline},
       outcome_{outcome},
       members_{hash_of(spec.members)},
+      life_{env.random.draw("group.life")},
       peers_(spec.members.size()) {}
 
   result<std::unique_ptr<group_links>> form() {
@@ -50,7 +41,7 @@ public:
     std::vector<peer_channels> out;
     for (peer& p : peers_)
       out.push_back(std::move(p.channels));
-    return std::make_unique<group_links>(env_, std::move(out));
+    return std::make_unique<group_links>(env_.waits, std::move(out));
   }
 
 private:
@@ -58,6 +49,7 @@ private:
     peer_channels channels{};
     std::uint32_t attempt = 0;
     std::uint32_t data_attempt = 0;
+    std::uint64_t life = 0; ///< of who calls
     time_point next_try{};
     bool ready = false;
     std::string trouble{};
@@ -159,6 +151,12 @@ private:
 
   void seat(group_door::caller who, const group_hello& hello) {
     peer& at = peers_[hello.from];
+    if (hello.life != at.life) { // another process: nothing pairs with what the one before said
+      at.channels = {};
+      at.attempt = at.data_attempt = 0;
+      at.ready = false;
+      at.life = hello.life;
+    }
     // Of two attempts the later one counts.
     if (hello.attempt < std::max(at.attempt, at.data_attempt))
       return;
@@ -227,6 +225,7 @@ private:
     hello.locality = spec_.locality;
     hello.attempt = peers_[to].attempt;
     hello.is_data = is_data;
+    hello.life = life_;
     return hello;
   }
 
@@ -338,6 +337,7 @@ private:
   time_point deadline_;
   forming_outcome& outcome_;
   std::uint64_t members_;
+  const std::uint64_t life_;
   std::vector<peer> peers_;
 };
 

@@ -4,13 +4,14 @@
 #include <cstddef>
 
 #include <troupe/core/mac.hpp>
+#include <troupe/kernels/hash.hpp>
 #include <troupe/transport/detail/frame_wire.hpp>
 
 namespace troupe::detail {
 
 namespace {
 
-constexpr std::size_t hello_bytes = 56;
+constexpr std::size_t hello_bytes = 64;
 constexpr std::size_t notice_text_max = 4096;
 constexpr std::size_t notice_missing_max = 1024;
 constexpr std::size_t notice_doing_max = 1024;
@@ -33,6 +34,15 @@ T take(std::string_view& from) {
 
 } // namespace
 
+std::uint64_t hash_of(const std::vector<collective_member>& members) {
+  kernels::hasher hash;
+  for (const collective_member& m : members) {
+    hash.update(&m.id, sizeof m.id);
+    hash.update(m.address.data(), m.address.size() + 1);
+  }
+  return hash.digest();
+}
+
 std::string encode(const group_hello& hello) {
   std::string out;
   append(out, hello.group);
@@ -45,6 +55,7 @@ std::string encode(const group_hello& hello) {
   append(out, hello.locality.process);
   append(out, hello.attempt);
   append(out, std::uint32_t{hello.is_data});
+  append(out, hello.life);
   return out;
 }
 
@@ -63,6 +74,7 @@ std::optional<group_hello> decode_hello(std::string_view meta) {
   out.attempt = take<std::uint32_t>(meta);
   const auto is_data = take<std::uint32_t>(meta);
   out.is_data = is_data == 1;
+  out.life = take<std::uint64_t>(meta);
   return is_data <= 1 ? std::optional{out} : std::nullopt;
 }
 

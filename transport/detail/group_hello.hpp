@@ -34,7 +34,7 @@ inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .bulk_bytes_max = 0};
 
 /// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
-/// attempt u32, is_data u32; all little-endian.
+/// attempt u32, is_data u32, life u64; all little-endian.
 struct group_hello {
   std::uint64_t group = 0; ///< hash of its name
   group_epoch epoch{};
@@ -45,8 +45,13 @@ struct group_hello {
   group_locality locality{};
   std::uint32_t attempt = 0; ///< pairs a control channel with its data channel
   bool is_data = false;
+  /// Fresh bits of who forms: attempts of two processes, one after the other, have the same
+  /// numbers.
+  std::uint64_t life = 0;
 };
 
+/// The list as `group_hello::members` tells it.
+std::uint64_t hash_of(const std::vector<collective_member>& members);
 std::string encode(const group_hello& hello);
 std::optional<group_hello> decode_hello(std::string_view meta);
 

@@ -31,8 +31,8 @@ struct peer_channels {
 /// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's lane.
 class group_links {
 public:
-  group_links(const environment& env, std::vector<peer_channels> peers)
-    : mutex_{env}, peers_{std::move(peers)} {}
+  group_links(wait_port& waits, std::vector<peer_channels> peers)
+    : mutex_{waits}, peers_{std::move(peers)} {}
   ~group_links();
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(peers_.size()); }

@@ -325,7 +325,7 @@ TEST_CASE("epochs: a root runs ahead of those who read, on every carrier") {
 
 TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   using namespace troupe::detail;
-  const group_hello hello{1, group_epoch{2}, 3, 4, 5, 6, {7, 8}, 9, true};
+  const group_hello hello{1, group_epoch{2}, 3, 4, 5, 6, {7, 8}, 9, true, 10};
   const std::string text = encode(hello);
   const auto back = decode_hello(text);
   REQUIRE(back);
@@ -338,6 +338,7 @@ TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   CHECK(back->locality == group_locality{7, 8});
   CHECK(back->attempt == 9);
   CHECK(back->is_data);
+  CHECK(back->life == 10);
   CHECK(!decode_hello(text + "x"));
   CHECK(!decode_hello(text.substr(1)));
   const group_notice notice{errc::deadline, {1, 2}, "because"};

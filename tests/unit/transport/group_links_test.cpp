@@ -19,7 +19,8 @@ TEST_CASE("group links: a peer that asks and does not read makes nothing grow") 
   peer.outgoing_max = 0;
   std::vector<peer_channels> peers(2);
   peers[1].control = std::move(wire);
-  group_links links{std::move(peers)};
+  transport_test::thread_waits waits;
+  group_links links{waits, std::move(peers)};
   CHECK_FALSE(links.listen());
   CHECK(peer.read_at == peer.incoming.size());
   peer.outgoing_max = std::string::npos;

@@ -117,7 +117,7 @@ TEST_CASE("tokens: who calls a member that needs none finds that it does not kno
 
 TEST_CASE("tokens: the code covers all of the hello, the bits and the direction") {
   using namespace troupe::detail;
-  const group_hello hello{1, group_epoch{2}, 3, 4, 5, 6, {7, 8}, 9, true};
+  const group_hello hello{1, group_epoch{2}, 3, 4, 5, 6, {7, 8}, 9, true, 10};
   const group_challenge bits{11, 12};
   const auto code = dialer_code("secret", hello, bits);
   CHECK(code.size() == 64);
@@ -139,6 +139,7 @@ TEST_CASE("tokens: the code covers all of the hello, the bits and the direction"
   CHECK(changed([](group_hello& h) { h.locality.process = 0; }));
   CHECK(changed([](group_hello& h) { h.attempt = 0; }));
   CHECK(changed([](group_hello& h) { h.is_data = false; }));
+  CHECK(changed([](group_hello& h) { h.life = 0; }));
 }
 
 TEST_CASE("tokens: challenges, proofs and welcomes are decoded as they were encoded") {
@@ -204,6 +205,40 @@ TEST_CASE("tokens: what was said once does not open the door again") {
   CHECK(decode_notice(reader.meta())->text.find("token") != std::string::npos);
   former.join();
   CHECK(group[0].counters().callers_refused == 1);
+}
+
+TEST_CASE("epochs: a process is not paired with what the one before it sent, and then died") {
+  using namespace troupe::detail;
+  token_group group{{{""}, {""}}};
+  // The data channel of a first attempt, of another life of member 1.
+  group_hello hello;
+  hello.group = kernels::hash64_text("group");
+  hello.epoch = group_epoch{1};
+  hello.from = 1;
+  hello.size = 2;
+  hello.members = hash_of(group.members());
+  hello.attempt = 1;
+  hello.is_data = true;
+  hello.life = 99;
+  outgoing_frame frame;
+  frame.kind = static_cast<std::uint8_t>(group_frame::hello);
+  frame.meta = encode(hello);
+  frame_writer writer{group_frame_limits};
+  REQUIRE(writer.push(std::move(frame)));
+  auto link = group.transport().connect(group[0].address(), never).value_or_throw();
+  REQUIRE(writer.pump(*link));
+  const auto formed = group.form(group_epoch{1}, 20s);
+  for (const auto& ok : formed)
+    REQUIRE_MESSAGE(ok, text_of(ok));
+  link->close();
+  const auto ended = together(group[0], group[1], [](std::uint32_t i, collective_group& g) {
+    tensor x = tensor::scalar(static_cast<std::int64_t>(i + 1));
+    auto done = g.all_reduce(x, reduce_op::sum);
+    CHECK(x.item<std::int64_t>() == 3);
+    return done;
+  });
+  for (const auto& ok : ended)
+    CHECK_MESSAGE(ok, text_of(ok));
 }
 
 TEST_CASE("tokens: without one nobody listens where other machines reach") {
