@@ -74,8 +74,10 @@ replica_group::~replica_group() = default;
 result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock,
                                               time_point deadline) {
   const auto epoch = wanted_;
+  // Whoever asks ends at its own deadline, and then says who is missing.
+  constexpr duration for_its_answer = std::chrono::seconds{2};
   while (finding_)
-    if (!changed_->wait_until(lock, deadline))
+    if (!changed_->wait_until(lock, after(deadline, for_its_answer)))
       return make_failure(errc::deadline, options_.name + ": epoch " + std::to_string(epoch)
                                             + ": the other workers do not answer");
   if (found_ >= epoch)

@@ -128,6 +128,12 @@ bool life::block(lane_fiber& f, time_point deadline) {
   return f.notified;
 }
 
+/// A program that tries again and again what can't be had any more would never end.
+void life::end_here() {
+  if (!up_ && running_)
+    running_->stack.suspend();
+}
+
 void life::wake(lane_fiber& f, bool notified) {
   if (!f.waiting)
     return;

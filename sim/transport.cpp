@@ -234,6 +234,7 @@ public:
   explicit sim_transport(life& l) : life_{l} {}
 
   result<std::unique_ptr<channel_listener>> listen(const std::string& address) override {
+    life_.end_here();
     auto at = place_of(address);
     if (!at)
       return at.error();
@@ -247,6 +248,7 @@ public:
 
   result<std::unique_ptr<channel>> connect(const std::string& address,
                                            time_point deadline) override {
+    life_.end_here();
     auto at = place_of(address);
     if (!at)
       return at.error();

@@ -158,8 +158,8 @@ private:
   }
 
   void disturbed(const observed& e) {
-    excused_ = true;
     auto kind = e.text("kind");
+    excused_ = excused_ || kind != "restart";
     if (kind == "slow")
       slow_until_[e.node] =
         e.integer("length") > 0 ? after(e.at, duration{e.integer("length")}) : never;

@@ -62,6 +62,8 @@ public:
 
   /// Waits on the running lane; false once `deadline` (local) passed, or where the lane is ending.
   bool block(lane_fiber& f, time_point deadline);
+  /// Does nothing in a process that is up; in one that has ended its lanes go no further.
+  void end_here();
   void wake(lane_fiber& f, bool notified);
   /// @pre a lane of this process runs.
   lane_fiber& running();

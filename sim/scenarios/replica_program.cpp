@@ -93,6 +93,7 @@ private:
     step_trouble trouble{};
     draw_stream luck{}; ///< of this worker, life and run
     duration call_max{};
+    duration mean_length{}; ///< of a step's computing
     std::uint64_t life = 0;
   };
 
@@ -239,10 +240,23 @@ private:
                                                                       .at(of_.lives_)
                                                                       .at(++runs_),
                                                             .call_max = of_.options_.call_max,
+                                                            .mean_length = mean_length(),
                                                             .life = number_});
     s_.run(
       [side, k](replica_context& ctx, const element& rows) { in_replica(*side, ctx, k, rows); },
       batch);
+  }
+
+  /// All steps take about as long as faults come.
+  duration mean_length() const {
+    const duration lasts = of_.run_.which().fault_free ? 1s : 15s;
+    return std::min(lasts / std::max<std::int64_t>(of_.shared_.target, 1),
+                    of_.options_.call_max / 4); // nobody is to be missed for it
+  }
+  /// Up to twice the mean.
+  static duration share_of(duration mean, draw_stream& draws) {
+    return duration{
+      static_cast<std::int64_t>(draws.below(2 * static_cast<std::uint64_t>(mean.count())))};
   }
 
   static void in_replica(const replica_side& at, replica_context& ctx, std::int64_t k,
@@ -252,7 +266,7 @@ private:
     auto draws = at.luck.at(static_cast<std::uint64_t>(k)).at(id);
     const auto what =
       at.run.cluster().now() < trouble_max ? misdeed_of(at.trouble, draws.at(1)) : misdeed::none;
-    at.env.lanes.spend(std::chrono::microseconds{100 + draws.below(20'000)});
+    at.env.lanes.spend(std::chrono::microseconds{100} + share_of(at.mean_length, draws));
     commit(at, ctx, what);
     auto out = replica_step(ctx, at.variables, *at.want,
                             at.run.draws("calls").at(static_cast<std::uint64_t>(k)), k);

@@ -119,6 +119,23 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
   CHECK(unknown.text.find("fastest") != std::string::npos);
 }
 
+TEST_CASE("processes: equal workers are killed, and the same weights come of it") {
+  scratch at;
+  const std::string train =
+    "troupe train fashion_mnist --epochs 1 --replicas 1 --processes "
+    "--workers 3 --strategy multi_worker_mirrored";
+  auto calm = run(train);
+  auto before = count_processes("troupe train");
+  auto seen = run(train + " --checkpoint-every 20 --kill worker:every=1500ms --checkpoint "
+                  + (at.path / "saved").string());
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(number_after(seen.text, "processes killed: ").value_or(0) >= 1);
+  CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
+  CHECK(number_after(seen.text, "test accuracy: ") == number_after(calm.text, "test accuracy: "));
+  CHECK(count_processes("troupe train") == before);
+}
+
 TEST_CASE("processes: workers are killed, nothing is lost or doubled, no child is left") {
   auto before = count_processes("troupe serve");
   auto seen = run(

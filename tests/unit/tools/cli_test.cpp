@@ -99,6 +99,15 @@ TEST_CASE("cli: wrong values and combinations are named") {
   CHECK(says(usage({"train", "fashion_mnist", "--epochs", "two"}), "two"));
   CHECK(says(usage({"train", "fashion_mnist", "--epochs", "1", "--seconds", "2"}), "--seconds"));
   CHECK(says(usage({"train", "fashion_mnist", "--kill", "worker:every=2s"}), "--processes"));
+  const std::vector<std::string> peers{"train",      "fashion_mnist",         "--processes",
+                                       "--strategy", "multi_worker_mirrored", "--kill"};
+  auto with = [&](std::vector<std::string> more) {
+    auto all = peers;
+    all.insert(all.end(), more.begin(), more.end());
+    return usage(all);
+  };
+  CHECK(says(with({"worker:every=2s"}), "--checkpoint"));
+  CHECK(says(with({"ps:every=2s", "--checkpoint", "c"}), "workers only"));
   CHECK(says(usage({"train", "fashion_mnist", "--resume"}), "--checkpoint"));
   CHECK(says(usage({"train", "fashion_mnist", "--processes", "--kill", "worker:every=2"}),
              "--kill every is '2'"));
