@@ -4,36 +4,50 @@
 
 namespace troupe {
 
+std::vector<std::vector<device_tensor>> bucket_filler::add(const device_tensor& gradient) {
+  std::vector<std::vector<device_tensor>> full;
+  if (gradient.size() == 0)
+    return full;
+  if (!waiting_.empty() && bytes_ + gradient.size_bytes() > bytes_max_)
+    full.push_back(rest());
+  waiting_.push_back(gradient);
+  bytes_ += gradient.size_bytes();
+  if (bytes_ >= bytes_max_)
+    full.push_back(rest());
+  return full;
+}
+
+std::vector<device_tensor> bucket_filler::rest() {
+  bytes_ = 0;
+  return std::exchange(waiting_, {});
+}
+
 bucket_reducer::bucket_reducer(std::shared_ptr<device> on, device_comm comm,
                                device_stream comm_stream, bucket_options options)
   : on_{std::move(on)},
     comm_{std::move(comm)},
     comm_stream_{std::move(comm_stream)},
     options_{options},
-    ops_{on_, comm_stream_} {}
+    ops_{on_, comm_stream_},
+    filler_{options.bucket_bytes} {}
 
 result<void> bucket_reducer::add(const device_tensor& gradient, const device_stream& compute) {
   if (gradient.type() != dtype::f32)
     return make_failure(errc::dtype_mismatch, to_string(on_->id())
                                                 + ": bucket_reducer: a gradient is of "
                                                 + to_string(gradient.type()) + ", expected f32");
-  if (gradient.size() == 0)
-    return {};
-  if (!waiting_.empty() && waiting_bytes_ + gradient.size_bytes() > options_.bucket_bytes)
-    if (auto done = flush(compute); !done)
+  for (const auto& bucket : filler_.add(gradient))
+    if (auto done = reduce(bucket, compute); !done)
       return done;
-  waiting_.push_back(gradient);
-  waiting_bytes_ += gradient.size_bytes();
-  return waiting_bytes_ < options_.bucket_bytes ? result<void>{} : flush(compute);
+  return {};
 }
 
-result<void> bucket_reducer::flush(const device_stream& compute) {
-  if (waiting_.empty())
+result<void> bucket_reducer::reduce(std::span<const device_tensor> parts,
+                                    const device_stream& compute) {
+  if (parts.empty())
     return {};
-  auto parts = std::exchange(waiting_, {});
-  waiting_bytes_ = 0;
   std::int64_t count = 0;
-  for (auto& part : parts) {
+  for (const auto& part : parts) {
     count += part.size();
     part.used_on(comm_stream_);
   }
@@ -57,7 +71,7 @@ result<void> bucket_reducer::flush(const device_stream& compute) {
 }
 
 result<stream_event> bucket_reducer::finish(const device_stream& compute) {
-  if (auto done = flush(compute); !done)
+  if (auto done = reduce(filler_.rest(), compute); !done)
     return done.error();
   auto all = on_->comms().mark(comm_, comm_stream_);
   if (!all)

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <troupe/device/comm_set.hpp>
@@ -14,6 +15,21 @@ struct bucket_options {
   std::size_t bucket_bytes = std::size_t{4} << 20; ///< of f32; a larger gradient has one of its own
   bool bf16 = false; ///< half the bytes on the way; the sum is of rounded numbers
   float scale = 1;   ///< of the sum: 1 / members for the mean
+};
+
+/// Puts gradients into buckets, in the order in which they come. Plain.
+class bucket_filler {
+public:
+  explicit bucket_filler(std::size_t bucket_bytes) : bytes_max_{bucket_bytes} {}
+  /// The buckets that are full now: the one that has no room for it, the one that it fills.
+  std::vector<std::vector<device_tensor>> add(const device_tensor& gradient);
+  /// The one that is not full; may be empty.
+  std::vector<device_tensor> rest();
+
+private:
+  const std::size_t bytes_max_;
+  std::vector<device_tensor> waiting_{};
+  std::size_t bytes_ = 0;
 };
 
 /// Sums gradients over a group while later ones are still computed: each bucket that is full is
@@ -28,6 +44,8 @@ public:
 
   /// `gradient` (f32) is enqueued on `compute`; it becomes the group's sum, in place.
   result<void> add(const device_tensor& gradient, const device_stream& compute);
+  /// One bucket of these (f32), which goes now.
+  result<void> reduce(std::span<const device_tensor> gradients, const device_stream& compute);
   /// The rest goes too. What `compute` gets from now on runs once all sums are there; the event is
   /// where.
   result<stream_event> finish(const device_stream& compute);
@@ -36,14 +54,12 @@ public:
   std::uint64_t bucket_count() const { return buckets_; }
 
 private:
-  result<void> flush(const device_stream& compute);
   const std::shared_ptr<device> on_;
   const device_comm comm_;
   const device_stream comm_stream_;
   const bucket_options options_;
   device_ops ops_;
-  std::vector<device_tensor> waiting_{};
-  std::size_t waiting_bytes_ = 0;
+  bucket_filler filler_;
   std::uint64_t buckets_ = 0;
 };
 

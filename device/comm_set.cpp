@@ -13,6 +13,7 @@ struct comm_table;
 
 struct comm_state final : event_guard, std::enable_shared_from_this<comm_state> {
   group_epoch epoch{};
+  comm_epochs of{};
   std::uint32_t rank = 0;
   std::uint32_t size = 0;
   native_comm native{};
@@ -26,6 +27,7 @@ struct comm_state final : event_guard, std::enable_shared_from_this<comm_state> 
   }
   std::optional<failure> settled() override;
   void end(failure late) override;
+  bool is_over() const { return of.has_ended(epoch); }
 };
 
 /// Shared with the lanes that abort, which may outlive the device.
@@ -89,7 +91,8 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
   const std::unique_ptr<wait_point> changed;
   std::vector<std::shared_ptr<comm_state>> open{};
   std::vector<std::shared_ptr<ending>> endings{};
-  std::optional<group_epoch> revoked{};
+  comm_epochs own{}; ///< of who brings none
+  bool closing = false;
 };
 
 /// Marks it broken and has it aborted; the first reason stays.
@@ -174,6 +177,13 @@ std::uint32_t device_comm::rank() const { return state_->rank; }
 std::uint32_t device_comm::size() const { return state_->size; }
 std::optional<failure> device_comm::broken() const { return state_->broken(); }
 
+void comm_epochs::end(group_epoch epoch) const {
+  const auto below = static_cast<std::uint64_t>(epoch) + 1;
+  auto now = ended_->load();
+  while (now < below && !ended_->compare_exchange_weak(now, below))
+    ;
+}
+
 comm_set::comm_set(std::shared_ptr<detail::device_core> core)
   : table_{std::make_shared<detail::comm_table>(core)} {
   if (core->table->collectives())
@@ -185,11 +195,17 @@ comm_set::comm_set(std::shared_ptr<detail::device_core> core)
 
 comm_set::~comm_set() = default;
 
+std::optional<failure> comm_set::why_none() const {
+  if (table_->functions->collectives())
+    return std::nullopt;
+  return make_failure(errc::device_unavailable, to_string(table_->id) + ": collectives: "
+                                                  + table_->functions->why_no_collectives());
+}
+
 result<comm_key> comm_set::draw_key() {
+  if (auto why = why_none())
+    return std::move(*why);
   auto* functions = table_->functions->collectives();
-  if (!functions)
-    return make_failure(errc::device_unavailable, to_string(table_->id) + ": collectives: "
-                                                    + table_->functions->why_no_collectives());
   comm_key out;
   if (auto answer = functions->draw_key(out); !answer.ok())
     return make_failure(
@@ -223,26 +239,31 @@ result<void> await_ready(detail::comm_table& t, detail::comm_state& c, time_poin
 
 result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::uint32_t size,
                                    std::uint32_t rank, duration timeout) {
+  return open(epoch, key, size, rank, timeout, table_->own);
+}
+
+result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+                                   std::uint32_t rank, duration timeout, const comm_epochs& of) {
   auto& core = *table_->core;
   auto* functions = core.table->collectives();
   const detail::call_pass pass{core.calls};
   if (auto why = core.refuse("open a communicator", pass))
     return std::move(*why);
-  if (!functions)
-    return make_failure(errc::device_unavailable,
-                        to_string(core.id) + ": collectives: " + core.table->why_no_collectives());
+  if (auto why = why_none())
+    return std::move(*why);
   if (size == 0 || rank >= size)
     return make_failure(errc::invalid_argument, to_string(core.id) + ": communicator: rank is "
                                                   + std::to_string(rank) + " of "
                                                   + std::to_string(size));
   auto state = std::make_shared<detail::comm_state>();
   state->epoch = epoch;
+  state->of = of;
   state->rank = rank;
   state->size = size;
   state->table = table_;
   {
     std::lock_guard lock{table_->mutex};
-    if (table_->revoked && epoch <= *table_->revoked)
+    if (state->is_over())
       return make_failure(errc::revoked, table_->name_of(*state) + ": the epoch was ended");
     if (table_->open.size() + table_->endings.size() >= core.options.comms_max)
       return make_failure(errc::out_of_range, to_string(core.id) + ": "
@@ -257,7 +278,7 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
   bool too_late = false;
   {
     std::lock_guard lock{table_->mutex};
-    too_late = table_->revoked && epoch <= *table_->revoked;
+    too_late = state->is_over() || table_->closing;
     table_->open.push_back(state);
   }
   auto ready =
@@ -326,13 +347,16 @@ result<stream_event> comm_set::mark(const device_comm& comm, const device_stream
 }
 
 void comm_set::revoke(group_epoch epoch, const std::string& reason) {
+  revoke(epoch, reason, table_->own);
+}
+
+void comm_set::revoke(group_epoch epoch, const std::string& reason, const comm_epochs& of) {
+  of.end(epoch); // before the look at what is open: whoever opens one looks here after that
   std::vector<std::shared_ptr<detail::comm_state>> over;
   {
     std::lock_guard lock{table_->mutex};
-    if (!table_->revoked || *table_->revoked < epoch)
-      table_->revoked = epoch;
     for (auto& c : table_->open)
-      if (c->epoch <= epoch)
+      if (c->of.ended_ == of.ended_ && c->epoch <= epoch)
         over.push_back(c);
   }
   for (auto& c : over)
@@ -353,7 +377,14 @@ void comm_set::abandon() {
 }
 
 bool comm_set::close(time_point deadline) {
-  revoke(group_epoch{~std::uint32_t{0}}, "the device is closed");
+  std::vector<std::shared_ptr<detail::comm_state>> all;
+  {
+    std::lock_guard lock{table_->mutex};
+    table_->closing = true;
+    all = table_->open;
+  }
+  for (auto& c : all)
+    table_->end(c, make_failure(errc::revoked, table_->name_of(*c) + ": the device is closed"));
   for (bool in_vain = false;;) {
     table_->look(table_->env.clock.now());
     std::unique_lock lock{table_->mutex};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,6 +33,22 @@ private:
   std::shared_ptr<detail::comm_state> state_{};
 };
 
+/// The epochs of one group, counted apart from those of other groups on the same devices. A handle:
+/// copies are the same group's, and may be used on all of its devices. Any thread.
+class comm_epochs {
+public:
+  comm_epochs() : ended_{std::make_shared<std::atomic<std::uint64_t>>(0)} {}
+  /// No communicator is opened any more for this epoch and those before it. Those that are open
+  /// stay: `comm_set::revoke` ends them, on each device.
+  void end(group_epoch epoch) const;
+
+private:
+  friend class comm_set;
+  friend struct detail::comm_state;
+  bool has_ended(group_epoch epoch) const { return static_cast<std::uint64_t>(epoch) < *ended_; }
+  std::shared_ptr<std::atomic<std::uint64_t>> ended_; ///< those below it
+};
+
 /// The communicators of one device. Any thread. Each belongs to one epoch of its group; when that
 /// is revoked, or the communicator reports an error of its own, it is aborted on a lane of its own,
 /// since an abort may hang: past `device_options::abort_max` the device is given up. What waits for
@@ -46,12 +63,17 @@ public:
   comm_set(const comm_set&) = delete;
   comm_set& operator=(const comm_set&) = delete;
 
+  /// Why this kind of device has no collectives, if so.
+  std::optional<failure> why_none() const;
   /// The key that one member draws and tells the others.
   result<comm_key> draw_key();
   /// Joins; all members call it. Waits on the calling lane. `deadline` names the members' number;
   /// `revoked` when the epoch ends meanwhile; `device_unavailable` without collectives.
   result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
                            std::uint32_t rank, duration timeout);
+  /// The same for a group that counts its own epochs: several groups may be on one device.
+  result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+                           std::uint32_t rank, duration timeout, const comm_epochs& of);
   /// Sums `count` elements in place over all members, in rank order on CPUs, in an order of the
   /// library's on GPUs. All members call the same in the same order.
   result<stream_event> all_reduce(const device_comm& comm, const device_stream& stream, void* data,
@@ -59,8 +81,11 @@ public:
   /// An event behind all that the stream holds now, collectives of `comm` among it: what waits for
   /// it is told when the group broke.
   result<stream_event> mark(const device_comm& comm, const device_stream& stream);
-  /// Ends all communicators of this epoch and of earlier ones. Does not wait.
+  /// Ends all communicators of this epoch and of earlier ones, of the group that was opened without
+  /// `comm_epochs`. Does not wait.
   void revoke(group_epoch epoch, const std::string& reason);
+  /// The same for those of `of` on this device.
+  void revoke(group_epoch epoch, const std::string& reason, const comm_epochs& of);
   /// Those that are in use or being ended.
   std::uint32_t open_count() const;
 

@@ -12,6 +12,8 @@ namespace {
 constexpr duration meet_max = std::chrono::seconds{60};
 /// An abort waits for so long at most: connecting cannot be interrupted.
 constexpr duration form_max = std::chrono::seconds{5};
+/// Of a sum: who waits for it, and the device's own watch, end the group long before.
+constexpr duration sum_max = std::chrono::minutes{10};
 
 constexpr device_answer broken{.status = device_status::failed, .text = "the group broke"};
 constexpr device_answer ended{.status = device_status::failed, .text = "the group was ended"};
@@ -140,7 +142,7 @@ device_answer cpu_collectives::all_reduce(native_comm comm, void* data, std::uin
              {static_cast<std::int64_t>(count)},
              nullptr,
              static_cast<std::byte*>(data)};
-    if (!who->group->all_reduce(x, reduce_op::sum)) {
+    if (!who->group->all_reduce(x, reduce_op::sum, {.deadline = sum_max})) {
       std::lock_guard lock{who->mutex};
       who->answer = broken;
     }

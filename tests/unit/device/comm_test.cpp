@@ -102,6 +102,35 @@ TEST_CASE("comm fault 04: revoke while opening ends it at once") {
   CHECK(g.devices[0]->close(2s));
 }
 
+TEST_CASE(
+  "comm: groups on one device count their epochs apart, and one that ends leaves the other") {
+  fixture f;
+  group_of g{f, 1};
+  auto& comms = g.devices[0]->comms();
+  const comm_epochs mine, others;
+  auto open = [&](group_epoch epoch, const comm_epochs& of) {
+    return comms.open(epoch, comms.draw_key().value_or_throw(), 1, 0, long_enough, of);
+  };
+  auto a = open(group_epoch{7}, mine).value_or_throw();
+  auto b = open(group_epoch{3}, others).value_or_throw();
+  auto c = *g.open(first)[0]; // of who brings no epochs
+  comms.revoke(group_epoch{9}, "mine are over", mine);
+  names(a.broken().value_or(failure{}), errc::revoked, {"epoch 7", "mine are over"});
+  CHECK(!b.broken());
+  CHECK(!c.broken());
+  names(failure_of(open(group_epoch{9}, mine)), errc::revoked, {"epoch 9"});
+  CHECK(open(group_epoch{10}, mine));
+  others.end(group_epoch{4}); // what is open stays
+  CHECK(!b.broken());
+  names(failure_of(open(group_epoch{4}, others)), errc::revoked, {"epoch 4"});
+  comms.revoke(first, "and the last");
+  CHECK(c.broken());
+  CHECK(!b.broken());
+  g.streams.clear();
+  f.closes_clean(g.devices[0]);
+  CHECK(b.broken());
+}
+
 TEST_CASE("comm fault 05: revoke in the middle of a collective frees the stream") {
   fixture f{{.devices = 2}};
   group_of g{f, 2};
