@@ -9,6 +9,8 @@ std::string to_string(const replica_call& call) {
   std::string out = call.kind;
   if (!call.how.empty())
     out += " " + call.how;
+  if (call.on_devices)
+    out += " on devices";
   for (std::size_t i = 0; i < call.shapes.size(); ++i)
     out += (i == 0 ? " " : ", ") + to_string(call.type) + to_string(call.shapes[i]);
   return out;

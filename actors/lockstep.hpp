@@ -22,17 +22,19 @@ struct replica_call {
   std::string how{};  ///< "sum"; empty where there is nothing to say
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
+  bool on_devices = false;       ///< of device tensors
   /// How it travels; a replica that stands in has to say the same. Not compared here.
   collective_options options{};
   /// What a replica that stands in does after it, so that its copies of variables stay equal to the
   /// others'. Not compared.
   std::function<void(replica_context&)> for_silent{};
   friend bool operator==(const replica_call& a, const replica_call& b) {
-    return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes;
+    return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes
+           && a.on_devices == b.on_devices;
   }
 };
 
-/// "all_reduce sum f32[2]".
+/// "all_reduce sum f32[2]", "all_reduce sum on devices f32[2]".
 std::string to_string(const replica_call& call);
 
 /// Compares the sequences of calls of the replicas of a process. Replica ids are those of the whole

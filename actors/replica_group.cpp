@@ -54,6 +54,11 @@ std::shared_ptr<collective_group> replica_group::member(std::uint32_t local) {
   return members_.at(local);
 }
 
+group_epoch replica_group::epoch(std::uint32_t local) {
+  std::lock_guard lock{mutex_};
+  return group_epoch{joined_.at(local)};
+}
+
 void replica_group::renew(std::uint32_t local) {
   std::lock_guard lock{mutex_};
   if (members_.empty())

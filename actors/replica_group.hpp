@@ -68,6 +68,8 @@ public:
   result<void> join(std::uint32_t local);
   /// @pre joined
   std::shared_ptr<collective_group> member(std::uint32_t local);
+  /// The epoch that the member is in, or was last in; 0: none yet.
+  group_epoch epoch(std::uint32_t local);
   /// The member's lane was left behind, perhaps in the middle of a call: another member takes its
   /// place, in the next epoch.
   void renew(std::uint32_t local);

@@ -1,7 +1,6 @@
 #include <troupe/strategies/strategy.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <troupe/device/context.hpp>
@@ -377,23 +376,23 @@ replica_call described(const char* kind, const reduction& op, const tensor& x) {
   return {.kind = kind, .how = std::move(how), .type = x.type(), .shapes = {x.shape()}};
 }
 
-/// A deadline that the caller did not set is the strategy's.
-collective_options own_deadline(const sync_state& state, collective_options options) {
-  if (options.deadline == collective_options{}.deadline)
-    options.deadline = state.options().collective_timeout;
-  return options;
-}
-
 } // namespace
 
 tensor replica_context::all_reduce(const reduction& op, const tensor& x,
                                    const collective_options& options) {
-  return all_reduce(op, std::vector<tensor>{x}, options)[0];
+  check_current("all_reduce");
+  return reduce_here(op, {x}, options, false)[0];
 }
 
 std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::vector<tensor>& xs,
                                                 const collective_options& options) {
   check_current("all_reduce");
+  return reduce_here(op, xs, options, false);
+}
+
+std::vector<tensor> replica_context::reduce_here(const reduction& op, const std::vector<tensor>& xs,
+                                                 const collective_options& options,
+                                                 bool of_devices) {
   if (xs.empty())
     return {};
   std::vector<tensor> out;
@@ -405,16 +404,16 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
   }
   for (const auto& x : xs)
     out.push_back(mean ? widened_for_mean(x) : x.clone());
-  auto with = own_deadline(*state_, options);
+  auto with = state_->own_deadline(options);
   // One call for each run of tensors of a type: a mean of integers is another operation.
   for (std::size_t at = 0; at < out.size();) {
     std::size_t end = at + 1;
     while (end < out.size() && out[end].type() == out[at].type())
       ++end;
-    const auto divisor = live_ == 0 ? state_->count() : live_;
-    const bool apart = mean && (is_integer(out[at].type()) || divisor != state_->count());
+    const bool apart = mean && (is_integer(out[at].type()) || divisor() != state_->count());
     const auto how = apart ? reduction{reduce_op::sum} : op;
     auto call = described("all_reduce", op, out[at]);
+    call.on_devices = of_devices;
     for (std::size_t i = at + 1; i < end; ++i)
       call.shapes.push_back(out[i].shape());
     with.what = state_->words_for(call);
@@ -423,7 +422,7 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
       return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
     });
     for (std::size_t i = at; apart && i < end; ++i)
-      out[i] = detail::divide(out[i], divisor);
+      out[i] = detail::divide(out[i], divisor());
     at = end;
   }
   return out;
@@ -432,6 +431,11 @@ std::vector<tensor> replica_context::all_reduce(const reduction& op, const std::
 tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
                                    const collective_options& options) {
   check_current("all_gather");
+  return gather_here(x, axis, options, false);
+}
+
+tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
+                                    const collective_options& options, bool of_devices) {
   if (state_->count() == 1)
     return detail::concatenate_along("all_gather", {&x, 1}, axis);
   const auto rank = static_cast<std::int64_t>(x.rank());
@@ -441,11 +445,12 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
   if (axis < 0 || axis >= rank)
     throw_failure(errc::out_of_range, "all_gather: axis is " + std::to_string(axis)
                                         + ", expected 0 to " + std::to_string(rank - 1));
-  auto with = own_deadline(*state_, options);
+  auto with = state_->own_deadline(options);
   replica_call call{.kind = "all_gather",
                     .how = "axis " + std::to_string(axis),
                     .type = x.type(),
-                    .shapes = {x.shape()}};
+                    .shapes = {x.shape()},
+                    .on_devices = of_devices};
   if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
     call.shapes[0][static_cast<std::size_t>(axis)] = -1;
   with.what = state_->words_for(call);
@@ -490,24 +495,30 @@ sparse_gradient replica_context::all_reduce(const reduction& op, const sparse_gr
                                             + std::string{to_string(op.op)});
   sparse_gradient out{.indices = all_gather(x.indices, 0), .values = all_gather(x.values, 0)};
   if (op.op == reduce_op::mean)
-    out.values = detail::divide(out.values, live_ == 0 ? state_->count() : live_);
+    out.values = detail::divide(out.values, divisor());
   return out;
 }
 
 tensor replica_context::broadcast(const tensor& x, std::uint32_t root,
                                   const collective_options& options) {
   check_current("broadcast");
+  return broadcast_here(x, root, options, false);
+}
+
+tensor replica_context::broadcast_here(const tensor& x, std::uint32_t root,
+                                       const collective_options& options, bool of_devices) {
   if (root >= state_->count())
     throw_failure(errc::out_of_range, "broadcast: root is " + std::to_string(root) + " of "
                                         + std::to_string(state_->count()) + " replicas");
   auto out = x.clone();
   if (state_->count() == 1)
     return out;
-  auto with = own_deadline(*state_, options);
+  auto with = state_->own_deadline(options);
   replica_call call{.kind = "broadcast",
                     .how = "from " + std::to_string(root),
                     .type = x.type(),
-                    .shapes = {x.shape()}};
+                    .shapes = {x.shape()},
+                    .on_devices = of_devices};
   with.what = state_->words_for(call);
   call.options = options;
   state_->collective(local_, std::move(call),
@@ -522,107 +533,6 @@ void replica_context::barrier() {
   state_->collective(local_, {.kind = "barrier"}, [&](collective_group& group) {
     return group.barrier({.deadline = state_->options().collective_timeout});
   });
-}
-
-// --- replicas without data
-
-namespace {
-
-/// What changes nothing in a reduction.
-template <class T>
-void fill_neutral(tensor& x, reduce_op op) {
-  using limits = std::numeric_limits<T>;
-  T value{};
-  if (op == reduce_op::prod)
-    value = T{1};
-  else if (op == reduce_op::min)
-    value = limits::has_infinity ? limits::infinity() : limits::max();
-  else if (op == reduce_op::max)
-    value = limits::has_infinity ? -limits::infinity() : limits::lowest();
-  for (auto& each : x.mutable_as<T>())
-    each = value;
-}
-
-tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
-  auto x = tensor::zeros(type, shape);
-  switch (type) {
-    case dtype::u8: fill_neutral<std::uint8_t>(x, op); break;
-    case dtype::i8: fill_neutral<std::int8_t>(x, op); break;
-    case dtype::i32: fill_neutral<std::int32_t>(x, op); break;
-    case dtype::i64: fill_neutral<std::int64_t>(x, op); break;
-    case dtype::f32: fill_neutral<float>(x, op); break;
-    case dtype::f64: fill_neutral<double>(x, op); break;
-    default:
-      if (op != reduce_op::sum && op != reduce_op::mean)
-        throw_failure(errc::invalid_argument,
-                      "all_reduce: " + std::string{to_string(op)} + " of " + to_string(type)
-                        + " with a replica that has no data; use empty_pieces::call");
-  }
-  return x;
-}
-
-} // namespace
-
-namespace {
-
-/// A user's own reduction has no neutral element.
-reduce_op neutral_op(const std::string& how) {
-  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
-    if (how == to_string(op))
-      return op;
-  throw_failure(errc::invalid_argument,
-                "all_reduce " + how + ": a replica without data cannot take part; use "
-                                      "empty_pieces::call");
-}
-
-} // namespace
-
-bool replica_context::stand_in_once(const std::vector<bool>& silent) {
-  const auto next = state_->await_call(local_, silent);
-  if (!next)
-    return false;
-  if (next->kind == "barrier") {
-    barrier();
-    if (next->for_silent)
-      next->for_silent(*this);
-  } else if (next->kind == "all_reduce") {
-    const auto op = neutral_op(next->how);
-    std::vector<tensor> xs;
-    for (const auto& shape : next->shapes)
-      xs.push_back(neutral(next->type, shape, op));
-    (void)all_reduce(op, xs, next->options);
-  } else if (next->kind == "all_gather") {
-    auto shape = next->shapes[0];
-    const auto axis = std::stoul(next->how.substr(5));
-    shape.at(axis) = std::max<std::int64_t>(shape.at(axis), 0); // -1: as many rows as one has
-    (void)all_gather(tensor::zeros(next->type, shape), static_cast<std::int64_t>(axis),
-                     next->options);
-  } else if (next->kind == "broadcast") {
-    const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
-    if (root == replica_id_in_sync_group())
-      throw_failure(errc::invalid_argument, "broadcast: replica " + std::to_string(root)
-                                              + ", whose value all want, has no data in this step; "
-                                                "use empty_pieces::call");
-    (void)broadcast(tensor::zeros(next->type, next->shapes[0]), root, next->options);
-  } else {
-    throw_failure(errc::invalid_argument,
-                  next->kind + ": a replica without data cannot take part; use empty_pieces::call");
-  }
-  return true;
-}
-
-void replica_context::tell_silent(std::function<void(replica_context&)> f) {
-  if (live_ == 0 || live_ == state_->count())
-    return;
-  state_->collective(local_, {.kind = "barrier", .for_silent = std::move(f)},
-                     [&](collective_group& group) {
-                       return group.barrier({.deadline = state_->options().collective_timeout});
-                     });
-}
-
-void replica_context::stand_in(const std::vector<bool>& silent) {
-  while (stand_in_once(silent))
-    ;
 }
 
 std::shared_ptr<void> replica_context::merge(std::string what, std::shared_ptr<void> arguments,

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include <troupe/core/tensor.hpp>
+#include <troupe/device/tensor.hpp>
 #include <troupe/strategies/distributed_values.hpp>
 #include <troupe/strategies/fwd.hpp>
+#include <troupe/strategies/gradient_reducer.hpp>
 #include <troupe/strategies/input_context.hpp>
 #include <troupe/strategies/step_range.hpp>
 #include <troupe/transport/collective_types.hpp>
@@ -25,10 +27,12 @@ class replica_context;
 class strategy;
 class strategy_extended;
 struct reduction;
+struct replica_call;
 
 namespace detail {
 class sync_state;
 struct mode_frame;
+class device_operation;
 using merge_values = std::vector<std::shared_ptr<void>>;
 using merge_body = std::function<merge_values(const merge_values&)>;
 } // namespace detail
@@ -189,6 +193,22 @@ public:
   sparse_gradient all_reduce(const reduction& op, const sparse_gradient& x);
   /// The replicas' tensors one after the other along `axis` (rows SYNC-AGA).
   tensor all_gather(const tensor& x, std::int64_t axis = 0, const collective_options& options = {});
+
+  /// The same for tensors on the replica's device; the result is there too, for its stream to use.
+  /// Sums and means of f32 and sums of bf16 stay on the devices where all replicas' have
+  /// collectives in common: GPUs with NCCL, CPUs of one process; the rest goes through the host.
+  /// Each waits until it is done. A device tensor where another replica has a host tensor is a
+  /// `mismatch`. Sums are formed in replica order, but by NCCL: in its own. `invalid_argument` for
+  /// a tensor of another device, or of none; `collective_failed` when the devices' group breaks.
+  device_tensor all_reduce(const reduction& op, const device_tensor& x,
+                           const collective_options& options = {});
+  device_tensor all_gather(const device_tensor& x, std::int64_t axis = 0,
+                           const collective_options& options = {});
+  device_tensor broadcast(const device_tensor& x, std::uint32_t root = 0,
+                          const collective_options& options = {});
+  /// For gradients that are summed while later layers still compute.
+  troupe::gradient_reducer gradient_reducer(const gradient_reducer_options& options = {});
+
   void barrier();
   /// What replica `root` of all has.
   tensor broadcast(const tensor& x, std::uint32_t root = 0, const collective_options& options = {});
@@ -217,15 +237,32 @@ public:
   void stand_in(const std::vector<bool>& silent);
 
 private:
+  friend class troupe::gradient_reducer;
   bool stand_in_once(const std::vector<bool>& silent);
+  bool stand_in_on_device(const replica_call& next);
   std::shared_ptr<void> merge(std::string what, std::shared_ptr<void> arguments,
                               detail::merge_body body);
   void check_current(const char* what) const;
+  void check_place(const char* what, const device_tensor& x);
+  /// The collectives in host memory; `of_devices`: of what was copied from there.
+  std::vector<tensor> reduce_here(const reduction& op, const std::vector<tensor>& xs,
+                                  const collective_options& options, bool of_devices);
+  tensor gather_here(const tensor& x, std::int64_t axis, const collective_options& options,
+                     bool of_devices);
+  tensor broadcast_here(const tensor& x, std::uint32_t root, const collective_options& options,
+                        bool of_devices);
+  void reduce_bucket(const std::vector<device_tensor>& bucket,
+                     const gradient_reducer_options& options);
+  void finish_buckets(const gradient_reducer_options& options);
+  /// What a mean divides by.
+  std::uint32_t divisor() const { return live_ == 0 ? num_replicas_in_sync() : live_; }
   template <class T>
   T arithmetic(const reduction& op, const tensor& x);
   const std::shared_ptr<detail::sync_state> state_;
   const std::uint32_t local_;
   std::uint32_t live_ = 0; ///< 0: all
+  /// Of the buckets that went in this run: what other processes must have sent as well.
+  std::uint64_t buckets_digest_ = 0;
   std::shared_ptr<device_context> device_{};
 };
 

@@ -79,19 +79,29 @@ void sync_state::start() {
                                .total = count(),
                                .timeout = options_.collective_timeout,
                                .links = options_.links});
+  comms_ = std::make_shared<replica_comms>(
+    env, replica_comms_options{
+           .first_id = first_id(), .local = local_count(), .one_process = !options_.links});
+  lives_ = std::make_shared<std::vector<std::atomic<std::uint32_t>>>(local_count());
   lanes_ = std::make_shared<replica_lanes>(
-    env,
-    replica_lanes_options{
-      .name = "replica",
-      .first_id = first_id(),
-      .replicas = local_count(),
-      .grace_ms = options_.grace_ms,
-      .call_timeout = options_.collective_timeout,
-      .prepare = [group = group_] { group->prepare(); },
-      .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
-      .replaced = [group = group_](std::uint32_t local) { group->renew(local); },
-      .interrupt = [group = group_](std::uint32_t local,
-                                    const std::string& why) { group->interrupt(local, why); }});
+    env, replica_lanes_options{
+           .name = "replica",
+           .first_id = first_id(),
+           .replicas = local_count(),
+           .grace_ms = options_.grace_ms,
+           .call_timeout = options_.collective_timeout,
+           .prepare = [group = group_] { group->prepare(); },
+           .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
+           .replaced =
+             [group = group_, lives = lives_](std::uint32_t local) {
+               group->renew(local);
+               ++(*lives)[local];
+             },
+           .interrupt =
+             [group = group_, comms = comms_](std::uint32_t local, const std::string& why) {
+               comms->revoke(local, group->epoch(local), why); // no run goes on in this epoch
+               group->interrupt(local, why);
+             }});
   for (std::uint32_t i = 0; i < local_count(); ++i) {
     actors_.push_back(spawn_replica(
       services_->system, env,
@@ -113,8 +123,10 @@ bool sync_state::close(time_point deadline) {
   bool clean = !lanes_ || lanes_->close(deadline);
   {
     std::lock_guard lock{device_mutex_};
-    devices_.assign(devices_.size(), nullptr);
+    devices_.assign(devices_.size(), {});
   }
+  if (comms_)
+    comms_->close();
   for (auto& actor : std::exchange(actors_, {})) {
     auto gone = std::make_shared<promise_slot<bool>>(services_->env);
     actor->attach_functor([gone] { gone->set(true); });
@@ -166,15 +178,18 @@ std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, s
 void sync_state::collective(std::uint32_t local, replica_call call,
                             const std::function<result<void>(collective_group&)>& drive) {
   auto text = to_string(call);
+  const bool on_devices = call.on_devices;
   lanes_->begin_call(local, std::move(call));
   const auto member = group_->member(local);
   auto done = drive(*member);
   if (done)
     return lanes_->end_call(local);
-  if (done.error().code != errc::invalid_argument)
-    group_->broke(local);
   auto why = std::move(done.error());
   why.text = "replica " + std::to_string(first_id() + local) + ": " + text + ": " + why.text;
+  if (on_devices) // the others may wait for this one in the group itself, which knows of nothing
+    member->revoke(why.text);
+  if (why.code != errc::invalid_argument)
+    group_->broke(local);
   throw_failure(lanes_->call_failed(std::move(why)));
 }
 
@@ -201,19 +216,24 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::
   if (is_standard())
     throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
   (void)env();
+  const auto life = lives_ ? (*lives_)[local].load() : 0;
   std::lock_guard lock{device_mutex_};
   auto& at = devices_.at(std::size_t{local} * logical_count() + logical);
-  if (!at) {
+  if (!at.context || at.life != life) {
     auto opened = services_->devices->open(hardware(local, logical)).value_or_throw();
-    at = device_context::make(std::move(opened), "replica." + std::to_string(first_id() + local))
-           .value_or_throw();
+    at.context =
+      device_context::make(std::move(opened), "replica." + std::to_string(first_id() + local))
+        .value_or_throw();
+    at.life = life;
   }
-  return at;
+  return at.context;
 }
 
 void sync_state::interrupt(const std::string& why) {
-  for (std::uint32_t i = 0; options_.links && i < local_count(); ++i)
+  for (std::uint32_t i = 0; options_.links && i < local_count(); ++i) {
+    comms_->revoke(i, group_->epoch(i), why);
     group_->interrupt(i, why);
+  }
 }
 
 std::string sync_state::status() const { return lanes_ ? lanes_->status() : std::string{}; }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/actors/replica.hpp>
+#include <troupe/actors/replica_comms.hpp>
 #include <troupe/actors/replica_group.hpp>
 #include <troupe/actors/replica_lanes.hpp>
 #include <troupe/strategies/detail/mode_stack.hpp>
@@ -75,6 +76,19 @@ public:
   /// A collective operation of replica `local`, described and driven; throws what it ends with.
   void collective(std::uint32_t local, replica_call call,
                   const std::function<result<void>(collective_group&)>& drive);
+  /// A deadline that the caller did not set is the strategy's.
+  collective_options own_deadline(collective_options options) const {
+    if (options.deadline == collective_options{}.deadline)
+      options.deadline = options_.collective_timeout;
+    return options;
+  }
+  /// The replica's place among the devices, within a collective of device tensors: see
+  /// `replica_comms::join`.
+  result<device_comm> join_devices(std::uint32_t local, collective_group& group,
+                                   const std::shared_ptr<device>& on, const device_stream& stream,
+                                   const collective_options& with) {
+    return comms_->join(local, group, on, stream, with);
+  }
   /// See `replica_lanes::await_call`.
   std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent) {
     return lanes_ ? lanes_->await_call(local, silent) : std::nullopt;
@@ -86,6 +100,8 @@ public:
   }
   const std::string& logical_device(std::uint32_t local, std::uint32_t logical) const;
   device_id hardware(std::uint32_t local, std::uint32_t logical = 0) const;
+  /// One for each replica, or one for each of its devices. A replica whose lane was left behind
+  /// gets another: the old lane may still use the first.
   std::shared_ptr<device_context> device_of(std::uint32_t local, std::uint32_t logical = 0);
   /// What a call is named to the other processes; empty within one, where `lockstep` compares.
   std::string words_for(const replica_call& call) const {
@@ -119,13 +135,20 @@ private:
   const sync_options options_;
   const std::shared_ptr<runtime_services> services_;
   std::shared_ptr<replica_group> group_{};
+  std::shared_ptr<replica_comms> comms_{}; ///< of the group's epochs, among the devices
   std::shared_ptr<replica_lanes> lanes_{};
   std::vector<replica_actor> actors_{};
   std::atomic<std::uint64_t> variables_{0};
   std::atomic<std::int64_t> steps_{0};
   std::atomic<bool> warned_{false};
   std::mutex device_mutex_{};
-  std::vector<std::shared_ptr<device_context>> devices_{};
+  struct device_slot {
+    std::shared_ptr<device_context> context{};
+    std::uint32_t life = 0; ///< of the replica's lane
+  };
+  std::vector<device_slot> devices_{};
+  /// Lanes that each local replica has had; counted up where nobody may wait.
+  std::shared_ptr<std::vector<std::atomic<std::uint32_t>>> lives_{};
 };
 
 /// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.

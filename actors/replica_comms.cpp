@@ -1,0 +1,152 @@
+#include <troupe/actors/replica_comms.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+// How rank 0 tells the others the key: a byte for the format, one that says whether there is a key,
+// the key's length in two (little-endian), the key.
+constexpr std::uint8_t key_format = 1;
+constexpr std::size_t key_bytes = sizeof(comm_key::bytes);
+constexpr std::size_t key_begin = 4;
+
+tensor packed(const std::optional<comm_key>& key) {
+  tensor out = tensor::zeros(dtype::u8, {static_cast<std::int64_t>(key_begin + key_bytes)});
+  auto to = out.mutable_as<std::uint8_t>();
+  to[0] = key_format;
+  to[1] = key ? 1 : 0;
+  to[2] = key_bytes & 0xff;
+  to[3] = key_bytes >> 8;
+  if (key)
+    std::memcpy(to.data() + key_begin, key->bytes, key_bytes);
+  return out;
+}
+
+result<std::optional<comm_key>> unpacked(const tensor& x) {
+  const auto from = x.as<std::uint8_t>();
+  const std::size_t length = from[2] + (std::size_t{from[3]} << 8);
+  if (from[0] != key_format || from[1] > 1 || length != key_bytes)
+    return make_failure(errc::bad_frame, "the devices' key: format " + std::to_string(from[0])
+                                           + ", length " + std::to_string(length)
+                                           + ", expected format " + std::to_string(key_format)
+                                           + ", length " + std::to_string(key_bytes));
+  if (from[1] == 0)
+    return std::optional<comm_key>{};
+  comm_key key;
+  std::memcpy(key.bytes, from.data() + key_begin, key_bytes);
+  return std::optional{key};
+}
+
+} // namespace
+
+replica_comms::replica_comms(const environment& env, replica_comms_options options)
+  : env_{env}, options_{options}, places_(options.local) {}
+
+/// 0: no collectives; else another number for each kind of device.
+std::int64_t replica_comms::ability_of(std::uint32_t local, device& on) const {
+  const auto kind = on.id().kind;
+  if (on.comms().why_none())
+    return 0;
+  if (kind == device_kind::cpu && !options_.one_process)
+    return 0;
+  std::lock_guard lock{mutex_};
+  for (std::uint32_t i = 0; i < options_.local; ++i) // no device is twice in a group
+    if (i != local && places_[i].on && places_[i].on.get() == &on)
+      return 0;
+  return 1 + static_cast<std::int64_t>(kind);
+}
+
+/// Whether all members have collectives of one kind.
+result<bool> replica_comms::agree(std::uint32_t local, collective_group& group, device& on,
+                                  const collective_options& with) const {
+  const auto mine = ability_of(local, on);
+  tensor all{dtype::i64, {group.size()}};
+  if (auto told = group.all_gather(tensor::scalar(mine), all, {}, with); !told)
+    return told.error();
+  const auto each = std::as_const(all).as<std::int64_t>();
+  const bool alike = std::all_of(each.begin(), each.end(), [&](auto a) { return a == each[0]; });
+  return alike && each[0] != 0;
+}
+
+result<device_comm> replica_comms::join(std::uint32_t local, collective_group& group,
+                                        const std::shared_ptr<device>& on,
+                                        const device_stream& stream,
+                                        const collective_options& with) {
+  auto& at = places_.at(local);
+  const auto epoch = group.epoch();
+  if (at.epoch == epoch)
+    return at.comm;
+  revoke(local, group_epoch{static_cast<std::uint32_t>(epoch) - 1}, "another epoch has begun");
+  // What the stream still holds of that is over: the first who asks is told, here.
+  if (auto past = on->mark(stream))
+    (void)on->wait(*past, duration{});
+  {
+    std::lock_guard lock{mutex_};
+    at.comm = {};
+    at.on = on;
+  }
+  const auto deadline = after(env_.clock.now(), with.deadline);
+  auto left = [&] {
+    return collective_options{.deadline = deadline - env_.clock.now(), .what = with.what};
+  };
+  auto alike = agree(local, group, *on, left());
+  if (!alike)
+    return alike.error();
+  std::optional<comm_key> key;
+  if (*alike && group.rank() == 0)
+    if (auto drawn = on->comms().draw_key())
+      key = *drawn;
+  if (*alike) {
+    auto told = packed(key);
+    if (auto sent = group.broadcast(told, 0, left()); !sent)
+      return sent.error();
+    auto got = unpacked(std::as_const(told));
+    if (!got)
+      return got.error();
+    key = *got;
+  }
+  if (!key) {
+    trace(env_, "replica.comm_on_host", {{"replica", options_.first_id + local}});
+    mark(env_, "replica.comm_on_host");
+    at.epoch = epoch;
+    return device_comm{};
+  }
+  auto comm = on->comms().open(epoch, *key, group.size(), group.rank(), left().deadline, epochs_);
+  if (!comm)
+    return comm.error();
+  at.comm = *comm;
+  at.epoch = epoch;
+  return at.comm;
+}
+
+void replica_comms::revoke(std::uint32_t local, group_epoch epoch, const std::string& why) {
+  epochs_.end(epoch); // for who is about to open one
+  std::shared_ptr<device> on;
+  {
+    std::lock_guard lock{mutex_};
+    on = places_.at(local).on;
+  }
+  if (on)
+    on->comms().revoke(epoch, why, epochs_);
+}
+
+void replica_comms::close() {
+  constexpr group_epoch last{~std::uint32_t{0}};
+  epochs_.end(last);
+  std::vector<std::shared_ptr<device>> all;
+  {
+    std::lock_guard lock{mutex_};
+    for (auto& at : places_)
+      if (auto on = std::exchange(at.on, nullptr))
+        all.push_back(std::move(on));
+  }
+  for (const auto& on : all)
+    on->comms().revoke(last, "the strategy has ended", epochs_);
+}
+
+} // namespace troupe

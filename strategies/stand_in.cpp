@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include <troupe/device/context.hpp>
+#include <troupe/strategies/detail/sync_state.hpp>
+#include <troupe/strategies/strategy.hpp>
+
+/// Replicas that have no data in a step: they make the calls of the others, with what changes
+/// nothing.
+namespace troupe {
+
+namespace {
+
+/// What changes nothing in a reduction.
+template <class T>
+void fill_neutral(tensor& x, reduce_op op) {
+  using limits = std::numeric_limits<T>;
+  T value{};
+  if (op == reduce_op::prod)
+    value = T{1};
+  else if (op == reduce_op::min)
+    value = limits::has_infinity ? limits::infinity() : limits::max();
+  else if (op == reduce_op::max)
+    value = limits::has_infinity ? -limits::infinity() : limits::lowest();
+  for (auto& each : x.mutable_as<T>())
+    each = value;
+}
+
+tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
+  auto x = tensor::zeros(type, shape);
+  switch (type) {
+    case dtype::u8: fill_neutral<std::uint8_t>(x, op); break;
+    case dtype::i8: fill_neutral<std::int8_t>(x, op); break;
+    case dtype::i32: fill_neutral<std::int32_t>(x, op); break;
+    case dtype::i64: fill_neutral<std::int64_t>(x, op); break;
+    case dtype::f32: fill_neutral<float>(x, op); break;
+    case dtype::f64: fill_neutral<double>(x, op); break;
+    default:
+      if (op != reduce_op::sum && op != reduce_op::mean)
+        throw_failure(errc::invalid_argument,
+                      "all_reduce: " + std::string{to_string(op)} + " of " + to_string(type)
+                        + " with a replica that has no data; use empty_pieces::call");
+  }
+  return x;
+}
+
+/// A user's own reduction has no neutral element.
+reduce_op neutral_op(const std::string& how) {
+  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
+    if (how == to_string(op))
+      return op;
+  throw_failure(errc::invalid_argument,
+                "all_reduce " + how + ": a replica without data cannot take part; use "
+                                      "empty_pieces::call");
+}
+
+std::int64_t axis_of(const replica_call& gather) {
+  return static_cast<std::int64_t>(std::stoul(gather.how.substr(5)));
+}
+
+/// For an `all_gather`; an extent of -1: as many rows as one has.
+tensor no_rows(const replica_call& gather) {
+  auto shape = gather.shapes[0];
+  auto& extent = shape.at(static_cast<std::size_t>(axis_of(gather)));
+  extent = std::max<std::int64_t>(extent, 0);
+  return tensor::zeros(gather.type, shape);
+}
+
+} // namespace
+
+/// False: it goes through host memory, whoever calls it.
+bool replica_context::stand_in_on_device(const replica_call& next) {
+  if (next.kind == "all_reduce") {
+    const auto nothing = neutral(next.type, next.shapes[0], neutral_op(next.how));
+    (void)all_reduce(neutral_op(next.how), device().put(nothing), next.options);
+    return true;
+  }
+  if (next.kind != "reduce_gradients" && next.kind != "finish_gradients")
+    return false;
+  const gradient_reducer_options how{.op = neutral_op(next.how),
+                                     .bf16 = next.type == dtype::bf16,
+                                     .deadline = next.options.deadline};
+  if (next.kind == "finish_gradients") {
+    finish_buckets(how);
+    return true;
+  }
+  std::vector<device_tensor> bucket;
+  for (const auto& shape : next.shapes)
+    bucket.push_back(device().put(tensor::zeros(dtype::f32, shape)));
+  reduce_bucket(bucket, how);
+  return true;
+}
+
+bool replica_context::stand_in_once(const std::vector<bool>& silent) {
+  const auto next = state_->await_call(local_, silent);
+  if (!next)
+    return false;
+  if (next->on_devices && stand_in_on_device(*next))
+    return true;
+  if (next->kind == "barrier") {
+    barrier();
+    if (next->for_silent)
+      next->for_silent(*this);
+  } else if (next->kind == "all_reduce") {
+    const auto op = neutral_op(next->how);
+    std::vector<tensor> xs;
+    for (const auto& shape : next->shapes)
+      xs.push_back(neutral(next->type, shape, op));
+    (void)all_reduce(op, xs, next->options);
+  } else if (next->kind == "all_gather") {
+    (void)gather_here(no_rows(*next), axis_of(*next), next->options, next->on_devices);
+  } else if (next->kind == "broadcast") {
+    const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
+    if (root == replica_id_in_sync_group())
+      throw_failure(errc::invalid_argument, "broadcast: replica " + std::to_string(root)
+                                              + ", whose value all want, has no data in this step; "
+                                                "use empty_pieces::call");
+    (void)broadcast_here(tensor::zeros(next->type, next->shapes[0]), root, next->options,
+                         next->on_devices);
+  } else {
+    throw_failure(errc::invalid_argument,
+                  next->kind + ": a replica without data cannot take part; use empty_pieces::call");
+  }
+  return true;
+}
+
+void replica_context::tell_silent(std::function<void(replica_context&)> f) {
+  if (live_ == 0 || live_ == state_->count())
+    return;
+  state_->collective(local_, {.kind = "barrier", .for_silent = std::move(f)},
+                     [&](collective_group& group) {
+                       return group.barrier({.deadline = state_->options().collective_timeout});
+                     });
+}
+
+void replica_context::stand_in(const std::vector<bool>& silent) {
+  while (stand_in_once(silent))
+    ;
+}
+
+} // namespace troupe

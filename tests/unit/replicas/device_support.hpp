@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include <troupe/core/production_ports.hpp>
+#include <troupe/core/tracers.hpp>
+#include <troupe/device/cpu_table.hpp>
+#include <troupe/device/fake_table.hpp>
+#include <troupe/transport/memory_transport.hpp>
+
+#include "support.hpp"
+
+/// What the tests of replicas on devices share.
+namespace replicas_test {
+
+/// A runtime of its own whose devices are made-up GPUs, and CPUs beside them.
+struct gpu_host {
+  explicit gpu_host(std::uint32_t gpus = 2) {
+    configure(config);
+    system = std::make_unique<caf::actor_system>(config);
+    port.gpus = std::make_shared<fake_table>(env, fake_options{.devices = gpus});
+    port.cpus = make_cpu_table(env, {.devices = 2});
+    env.devices = &port;
+    rt = std::make_unique<runtime>(runtime_options{.workers = 1, .servers = 1},
+                                   runtime_host{*system, env, {}});
+  }
+  ~gpu_host() {
+    port.gpus->release_hangs();
+    rt = nullptr;
+  }
+
+  fake_table& table() { return *port.gpus; }
+  mirrored_strategy over(std::vector<std::string> devices, replica_options options = {}) {
+    return mirrored_strategy{*rt, std::move(devices), options};
+  }
+
+  struct both final : device_port {
+    std::vector<std::shared_ptr<device_table>> tables() override { return {cpus, gpus}; }
+    std::shared_ptr<device_table> cpus{};
+    std::shared_ptr<fake_table> gpus{};
+  };
+  std::unique_ptr<production_ports> ports = make_production_ports();
+  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
+  counting_tracer traced{};
+  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+                  ports->waits(), *transport,      &traced};
+  caf::actor_system_config config{};
+  std::unique_ptr<caf::actor_system> system;
+  both port{};
+  std::unique_ptr<runtime> rt;
+};
+
+/// Waits for what other lanes make true.
+template <class Pred>
+bool comes_true(Pred pred) {
+  for (const auto end = std::chrono::steady_clock::now() + 20s;
+       std::chrono::steady_clock::now() < end; std::this_thread::yield())
+    if (pred())
+      return true;
+  return false;
+}
+
+/// Numbers whose sum depends on the order, other ones for each replica.
+inline tensor uneven(std::int64_t replica, std::int64_t n) {
+  tensor out{dtype::f32, {n}};
+  for (std::int64_t i = 0; auto& each : out.mutable_as<float>()) {
+    each = std::ldexp(static_cast<float>((i * 37 + replica * 101) % 113 - 56) / 7.0f,
+                      static_cast<int>((i + 3 * replica) % 24) - 12);
+    ++i;
+  }
+  return out;
+}
+
+inline bool same_bits(const tensor& a, const tensor& b) {
+  return a.type() == b.type() && a.shape() == b.shape()
+         && std::memcmp(a.bytes().data(), b.bytes().data(), a.size_bytes()) == 0;
+}
+
+/// The sum of one number of each replica, on the devices.
+inline float device_sum(replica_context& ctx, float x) {
+  auto& d = ctx.device();
+  return d.get(ctx.all_reduce(reduce_op::sum, d.put(tensor::scalar(x)))).item<float>();
+}
+
+inline device_op nothing(const char* name) {
+  return {.name = name, .run = [](const launch_site&) { return device_answer{}; }};
+}
+
+} // namespace replicas_test
