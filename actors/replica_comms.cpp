@@ -1,48 +1,11 @@
 #include <troupe/actors/replica_comms.hpp>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
+#include <troupe/actors/detail/comm_key_frame.hpp>
+
 namespace troupe {
-
-namespace {
-
-// How rank 0 tells the others the key: a byte for the format, one that says whether there is a key,
-// the key's length in two (little-endian), the key.
-constexpr std::uint8_t key_format = 1;
-constexpr std::size_t key_bytes = sizeof(comm_key::bytes);
-constexpr std::size_t key_begin = 4;
-
-tensor packed(const std::optional<comm_key>& key) {
-  tensor out = tensor::zeros(dtype::u8, {static_cast<std::int64_t>(key_begin + key_bytes)});
-  auto to = out.mutable_as<std::uint8_t>();
-  to[0] = key_format;
-  to[1] = key ? 1 : 0;
-  to[2] = key_bytes & 0xff;
-  to[3] = key_bytes >> 8;
-  if (key)
-    std::memcpy(to.data() + key_begin, key->bytes, key_bytes);
-  return out;
-}
-
-result<std::optional<comm_key>> unpacked(const tensor& x) {
-  const auto from = x.as<std::uint8_t>();
-  const std::size_t length = from[2] + (std::size_t{from[3]} << 8);
-  if (from[0] != key_format || from[1] > 1 || length != key_bytes)
-    return make_failure(errc::bad_frame, "the devices' key: format " + std::to_string(from[0])
-                                           + ", length " + std::to_string(length)
-                                           + ", expected format " + std::to_string(key_format)
-                                           + ", length " + std::to_string(key_bytes));
-  if (from[1] == 0)
-    return std::optional<comm_key>{};
-  comm_key key;
-  std::memcpy(key.bytes, from.data() + key_begin, key_bytes);
-  return std::optional{key};
-}
-
-} // namespace
 
 replica_comms::replica_comms(const environment& env, replica_comms_options options)
   : env_{env}, options_{options}, places_(options.local) {}
@@ -79,16 +42,18 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
                                         const collective_options& with) {
   auto& at = places_.at(local);
   const auto epoch = group.epoch();
-  if (at.epoch == epoch)
-    return at.comm;
+  {
+    std::lock_guard lock{mutex_};
+    if (at.epoch == epoch)
+      return at.comm;
+  }
   revoke(local, group_epoch{static_cast<std::uint32_t>(epoch) - 1}, "another epoch has begun");
   // What the stream still holds of that is over: the first who asks is told, here.
   if (auto past = on->mark(stream))
     (void)on->wait(*past, duration{});
   {
     std::lock_guard lock{mutex_};
-    at.comm = {};
-    at.on = on;
+    at.on = on; // before it is opened: `revoke` has to find it
   }
   const auto deadline = after(env_.clock.now(), with.deadline);
   auto left = [&] {
@@ -102,26 +67,31 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
     if (auto drawn = on->comms().draw_key())
       key = *drawn;
   if (*alike) {
-    auto told = packed(key);
+    auto told = detail::pack_comm_key(key);
     if (auto sent = group.broadcast(told, 0, left()); !sent)
       return sent.error();
-    auto got = unpacked(std::as_const(told));
+    auto got = detail::unpack_comm_key(told);
     if (!got)
       return got.error();
     key = *got;
   }
-  if (!key) {
+  device_comm comm;
+  if (key) {
+    auto opened =
+      on->comms().open(epoch, *key, group.size(), group.rank(), left().deadline, epochs_);
+    if (!opened)
+      return opened;
+    comm = std::move(*opened);
+  } else {
     trace(env_, "replica.comm_on_host", {{"replica", options_.first_id + local}});
     mark(env_, "replica.comm_on_host");
-    at.epoch = epoch;
-    return device_comm{};
   }
-  auto comm = on->comms().open(epoch, *key, group.size(), group.rank(), left().deadline, epochs_);
-  if (!comm)
-    return comm.error();
-  at.comm = *comm;
-  at.epoch = epoch;
-  return at.comm;
+  std::lock_guard lock{mutex_};
+  if (at.epoch < epoch) { // else the lane was left behind, and another goes on in its place
+    at.comm = comm;
+    at.epoch = epoch;
+  }
+  return comm;
 }
 
 void replica_comms::revoke(std::uint32_t local, group_epoch epoch, const std::string& why) {

@@ -47,9 +47,9 @@ public:
 
 private:
   struct place {
-    group_epoch epoch{};        ///< that `comm` is for, or that has none; 0: none yet
-    device_comm comm{};         ///< the replica's lane's
-    std::shared_ptr<device> on; ///< where communicators may be open
+    group_epoch epoch{};          ///< that `comm` is for, or that has none; 0: none yet
+    device_comm comm{};           ///< of the replica's lane
+    std::shared_ptr<device> on{}; ///< where communicators may be open
   };
   result<bool> agree(std::uint32_t local, collective_group& group, device& on,
                      const collective_options& with) const;
