@@ -517,12 +517,16 @@ TEST_CASE("SYNC-VFF-1 SYNC-VFF-2 SYNC-VFF-3 SYNC-VFF-4 values from a function") 
 TEST_CASE(
   "a replica that hangs in a nested run takes neither the process nor the strategy with it") {
   auto s = mirrored_over(2, {.grace_ms = 50});
-  static std::atomic<bool> go{false}, gone{false};
+  static std::atomic<bool> there{false}, go{false}, gone{false};
   CHECK_THROWS_AS(s.run([](replica_context& ctx) {
     ctx.merge_call([](strategy& in) {
       in.run([](replica_context& inner) {
-        if (inner.replica_id_in_sync_group() == 1)
+        if (inner.replica_id_in_sync_group() == 1) {
+          while (!there) // a run that has failed begins no function any more
+            std::this_thread::yield();
           throw odd_error{"nested"};
+        }
+        there = true;
         while (!go)
           std::this_thread::yield();
         gone = true;
