@@ -21,6 +21,8 @@ execution_context& current_context() {
   return s.current ? *s.current : s.own;
 }
 
+bool has_lent_context() { return this_thread().current != nullptr; }
+
 execution_context* exchange_context(execution_context* to) {
   return std::exchange(this_thread().current, to);
 }

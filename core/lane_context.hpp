@@ -29,6 +29,10 @@ public:
   destructor_waits& operator=(const destructor_waits&) = delete;
 };
 
+/// Whether a lane port has given the running lane a context of its own, as a simulator does with
+/// its fibers. False on threads.
+bool has_lent_context();
+
 /// Makes `to` the running lane's context (null: the thread's own) and returns the one before. For
 /// lane ports.
 execution_context* exchange_context(execution_context* to);

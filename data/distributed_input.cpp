@@ -279,6 +279,9 @@ void pipeline_pieces::start_pass(std::uint64_t pass) { source_->start_pass(pass)
 std::uint64_t pipeline_pieces::pass() const { return source_->pass(); }
 std::string pipeline_pieces::save() const { return source_->save(); }
 void pipeline_pieces::restore(std::string_view bytes) { source_ = source_->restored(bytes); }
+pipeline_pieces pipeline_pieces::restored(std::string_view bytes) const {
+  return pipeline_pieces{source_->restored(bytes)};
+}
 std::int64_t pipeline_pieces::cardinality() const { return source_->cardinality(); }
 bool pipeline_pieces::has_partial_steps() const { return source_->has_partial_steps(); }
 std::vector<tensor_spec> pipeline_pieces::element_spec() const { return source_->element_spec(); }

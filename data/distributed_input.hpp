@@ -72,7 +72,8 @@ struct input_step {
   bool has_data = false;
 };
 
-/// One worker's input pipeline. One thread at a time; movable. The context's ports outlive it.
+/// One worker's input pipeline. One thread at a time, but for what describes it: `element_spec`,
+/// `cardinality` and the like may be asked while another thread takes steps. Movable. The context's ports outlive it.
 class pipeline_pieces {
 public:
   /// Of a dataset of global batches. Throws `invalid_argument` for options that cannot be used,
@@ -107,6 +108,9 @@ public:
   /// take. Throws
   /// `corrupt` or `mismatch` and then stays as it was.
   void restore(std::string_view bytes);
+  /// Another pipeline of the same dataset and settings that stands where `restore` would go. This
+  /// one is not used: any thread, also while another one takes steps.
+  pipeline_pieces restored(std::string_view bytes) const;
 
   /// Steps of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
   std::int64_t cardinality() const;

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include <troupe/strategies/detail/sync_state.hpp>
+#include <troupe/strategies/detail/input_ahead.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
@@ -16,8 +16,9 @@ using detail::sync_state;
 
 // --- a step's input
 
-distributed_batch::distributed_batch(input_step step, std::uint32_t live, empty_pieces empties)
-  : pieces_{std::move(step.pieces)}, live_{live}, empties_{empties} {}
+distributed_batch::distributed_batch(input_step step, std::uint32_t live, empty_pieces empties,
+                                     std::shared_ptr<const detail::placed_input> placed)
+  : pieces_{std::move(step.pieces)}, live_{live}, empties_{empties}, placed_{std::move(placed)} {}
 
 const element& distributed_batch::piece(std::size_t replica) const {
   if (replica >= pieces_.size())
@@ -36,6 +37,11 @@ bool distributed_batch::is_empty(std::size_t replica) const {
   return pieces_[replica].empty();
 }
 
+std::optional<device_id> distributed_batch::device(std::size_t replica) const {
+  (void)piece(replica);
+  return placed_ ? placed_->where(replica) : std::nullopt;
+}
+
 per_replica<tensor> distributed_batch::part(std::size_t i) const {
   std::vector<tensor> out;
   for (const auto& each : pieces_)
@@ -50,63 +56,10 @@ per_replica<tensor> distributed_batch::only() const {
   return per_replica<tensor>{std::move(out)};
 }
 
-// --- the source
-
-namespace detail {
-
-/// What a distributed dataset is made of: shared by its handles and iterators.
-class distributed_source {
-public:
-  distributed_source(std::shared_ptr<sync_state> of, distribute_options options)
-    : of_{std::move(of)}, options_{std::move(options)} {}
-
-  /// One pipeline for all local replicas, or one for each.
-  std::vector<std::unique_ptr<pipeline_pieces>> open() const {
-    std::vector<std::unique_ptr<pipeline_pieces>> out;
-    const bool each = options_.input.replication == input_replication::per_replica;
-    for (std::uint32_t i = 0; i < (each ? of_->local_count() : 1); ++i)
-      out.push_back(open_one(each ? of_->count() : of_->options().workers,
-                             each ? of_->first_id() + i : of_->options().worker,
-                             each ? 1 : of_->local_count()));
-    return out;
-  }
-
-  const std::shared_ptr<sync_state>& of() const { return of_; }
-  const distribute_options& options() const { return options_; }
-  dataset global{};
-  std::function<dataset(const input_context&)> function{};
-
-private:
-  std::unique_ptr<pipeline_pieces> open_one(std::int64_t pipelines, std::int64_t pipeline,
-                                            std::int64_t replicas) const {
-    pipeline_options how{.workers = pipelines,
-                         .worker = pipeline,
-                         .replicas = replicas,
-                         .policy = options_.policy,
-                         .rule = options_.rule,
-                         .weights = options_.weights,
-                         .rebatch = options_.rebatch,
-                         .shared_seed = options_.shared_seed};
-    const data_context from{of_->env()};
-    if (!function)
-      return std::make_unique<pipeline_pieces>(global, how, from);
-    const auto n = of_->count();
-    return std::make_unique<pipeline_pieces>(pipeline_pieces::from_function(
-      [this, n](const pipeline_place& at) {
-        return function({.num_input_pipelines = static_cast<std::uint32_t>(at.workers),
-                         .input_pipeline_id = static_cast<std::uint32_t>(at.worker),
-                         .num_replicas_in_sync = n});
-      },
-      how, from));
-  }
-  const std::shared_ptr<sync_state> of_;
-  const distribute_options options_;
-};
-
-} // namespace detail
+// --- iterating
 
 distributed_iterator::distributed_iterator(std::shared_ptr<distributed_source> source)
-  : source_{std::move(source)}, pipelines_{source_->open()} {}
+  : source_{std::move(source)}, at_{std::make_unique<detail::input_ahead>(source_)} {}
 distributed_iterator::~distributed_iterator() = default;
 distributed_iterator::distributed_iterator(distributed_iterator&&) noexcept = default;
 distributed_iterator& distributed_iterator::operator=(distributed_iterator&&) noexcept = default;
@@ -116,19 +69,14 @@ std::optional<distributed_batch> distributed_iterator::try_next() {
   of->require_cross_replica("next");
   if (ended_)
     return std::nullopt;
-  input_step step;
-  for (auto& pipeline : pipelines_) {
-    auto part = pipeline->next();
-    step.has_data = step.has_data || part.has_data;
-    for (auto& piece : part.pieces)
-      step.pieces.push_back(std::move(piece));
-  }
+  auto made = at_->next();
+  const auto& step = made.step;
   std::uint32_t live = 0;
   for (const auto& piece : step.pieces)
     live += piece.empty() ? 0 : 1;
   std::int64_t going = step.has_data ? 1 : 0;
   if (of->options().workers > 1 && !asks_) { // one that may end early has all ask
-    const std::int64_t mine = pipelines_[0]->has_partial_steps() ? 1 : 0;
+    const std::int64_t mine = at_->first().has_partial_steps() ? 1 : 0;
     asks_ = strategy{of}.run([mine](replica_context& ctx) {
       return ctx.all_reduce(reduce_op::max, mine);
     })[0] != 0;
@@ -148,7 +96,8 @@ std::optional<distributed_batch> distributed_iterator::try_next() {
     ended_ = true;
     return std::nullopt;
   }
-  return distributed_batch{std::move(step), live, source_->options().empties};
+  return distributed_batch{std::move(made.step), live, source_->options().empties,
+                           std::move(made.placed)};
 }
 
 distributed_batch distributed_iterator::next() {
@@ -160,18 +109,16 @@ distributed_batch distributed_iterator::next() {
 }
 
 void distributed_iterator::start_pass(std::uint64_t pass) {
-  for (auto& each : pipelines_)
-    each->start_pass(pass);
+  at_->start_pass(pass);
   ended_ = false;
 }
 
-std::uint64_t distributed_iterator::pass() const { return pipelines_[0]->pass(); }
+std::uint64_t distributed_iterator::pass() const { return at_->pass(); }
 
 /// As many positions as pipelines, each behind its length in eight hexadecimal digits.
 std::string distributed_iterator::save_position() const {
   std::string out;
-  for (const auto& each : pipelines_) {
-    const auto one = each->save();
+  for (const auto& one : at_->positions()) {
     char length[9];
     std::snprintf(length, sizeof length, "%08zx", one.size());
     out += length + one;
@@ -192,33 +139,23 @@ void distributed_iterator::restore_position(std::string_view bytes) {
     parts.emplace_back(rest.substr(8, length));
     rest.remove_prefix(8 + length);
   }
-  if (parts.size() != pipelines_.size())
+  if (parts.size() != at_->pipelines())
     throw_failure(errc::mismatch, "restore_position: " + std::to_string(parts.size())
                                     + " pipelines were saved, there are "
-                                    + std::to_string(pipelines_.size()));
-  std::vector<std::string> before;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    before.push_back(pipelines_[i]->save());
-    try {
-      pipelines_[i]->restore(parts[i]);
-    } catch (...) {
-      while (i-- > 0)
-        pipelines_[i]->restore(before[i]);
-      throw;
-    }
-  }
+                                    + std::to_string(at_->pipelines()));
+  at_->restore(parts);
   ended_ = false;
 }
 
 std::vector<tensor_spec> distributed_iterator::element_spec() const {
-  return pipelines_[0]->element_spec();
+  return at_->first().element_spec();
 }
 
 std::vector<tensor_spec> distributed_dataset::element_spec() const {
-  return source_->open()[0]->element_spec();
+  return source_->open()[0].element_spec();
 }
-std::int64_t distributed_dataset::cardinality() const { return source_->open()[0]->cardinality(); }
-std::string distributed_dataset::note() const { return source_->open()[0]->note(); }
+std::int64_t distributed_dataset::cardinality() const { return source_->open()[0].cardinality(); }
+std::string distributed_dataset::note() const { return source_->open()[0].note(); }
 
 // --- making them
 

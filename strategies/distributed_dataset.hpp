@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/core/device_port.hpp>
 #include <troupe/data/dataset.hpp>
 #include <troupe/data/distributed_input.hpp>
 #include <troupe/strategies/distributed_values.hpp>
@@ -42,18 +43,26 @@ struct distribute_options {
   input_options input{};
 };
 
+namespace detail {
+class placed_input;
+} // namespace detail
+
 /// One step's input: a piece for each local replica. As an argument of `strategy::run` each replica
 /// gets its `element`. A plain value that shares its tensors.
 class distributed_batch {
 public:
   distributed_batch() = default;
-  distributed_batch(input_step step, std::uint32_t live, empty_pieces empties);
+  distributed_batch(input_step step, std::uint32_t live, empty_pieces empties,
+                    std::shared_ptr<const detail::placed_input> placed = {});
 
   std::size_t size() const { return pieces_.size(); }
   const element& piece(std::size_t replica) const;
   /// For every row of the piece its place in the pass.
   const std::vector<std::uint64_t>& global_rows(std::size_t replica) const;
   bool is_empty(std::size_t replica) const;
+  /// Where a copy of the piece was put before the replica asks for it: the replica's GPU; none: it
+  /// is in host memory alone (rows SYNC-INP-7, I27). `replica_context::on_device` has the copy.
+  std::optional<device_id> device(std::size_t replica) const;
   /// Part `i` of all pieces.
   per_replica<tensor> part(std::size_t i) const;
   /// The only part.
@@ -61,11 +70,14 @@ public:
   /// Replicas of the whole group that have data.
   std::uint32_t live_replicas() const { return live_; }
   empty_pieces empties() const { return empties_; }
+  /// For the strategy.
+  const std::shared_ptr<const detail::placed_input>& placed() const { return placed_; }
 
 private:
   std::vector<input_piece> pieces_{};
   std::uint32_t live_ = 0;
   empty_pieces empties_ = empty_pieces::skip;
+  std::shared_ptr<const detail::placed_input> placed_{};
 };
 
 namespace detail {
@@ -77,15 +89,24 @@ struct nest<distributed_batch> {
     return x.empties() == empty_pieces::skip && x.is_empty(i);
   }
   static std::uint32_t live(const distributed_batch& x) { return x.live_replicas(); }
+  static std::shared_ptr<const placed_input> placed(const distributed_batch& x) {
+    return x.placed();
+  }
 };
 
 class distributed_source;
+class input_ahead;
 
 } // namespace detail
 
 /// Where a strategy's input stands. The program's threads, one at a time; outside replicas (row
 /// SYNC-ITR-4). With several workers each `next` may ask the others whether they have data: all
 /// call it alike.
+///
+/// From the first `next` on a lane of its own makes the next steps, as many as
+/// `input_options::per_replica_buffer_size` says, and puts them on the replicas' devices (rows
+/// SYNC-INP-7, INP-8): datasets' functions are called there. It ends with the iterator, the end of
+/// the data or the runtime. Nothing else shows of it.
 class distributed_iterator {
 public:
   explicit distributed_iterator(std::shared_ptr<detail::distributed_source> source);
@@ -103,13 +124,13 @@ public:
   std::uint64_t pass() const;
   /// The exact position, behind what `next` has given.
   std::string save_position() const;
-  /// Throws `corrupt`, `mismatch`, and then stays as it was.
+  /// Throws `corrupt`, `mismatch`, and then stays as it was. Mends an iterator that an error broke.
   void restore_position(std::string_view bytes);
   std::vector<tensor_spec> element_spec() const;
 
 private:
   std::shared_ptr<detail::distributed_source> source_;
-  std::vector<std::unique_ptr<pipeline_pieces>> pipelines_; ///< one, or one a local replica
+  std::unique_ptr<detail::input_ahead> at_;
   std::optional<bool> asks_{}; ///< whether workers ask each other, once that was agreed
   bool ended_ = false;
 };
@@ -168,6 +189,8 @@ private:
 };
 
 /// Each step gives every replica its piece of one global batch (rows SYNC-INP-1, SPL, MWI, ASH).
+/// The default strategy gives its replica the dataset's elements as they are, read with ports of
+/// this machine (row SYNC-DEF-5): `wrong_state` in a simulated process.
 distributed_dataset distribute_dataset(const strategy& s, const dataset& global_batches,
                                        distribute_options options = {});
 /// `function` makes the dataset of per-replica batches of each pipeline: one a worker, or with

@@ -22,6 +22,7 @@
 namespace troupe {
 
 class device_context;
+class device_tensor;
 class distributed_variable;
 class replica_context;
 class strategy;
@@ -30,6 +31,7 @@ struct reduction;
 struct replica_call;
 
 namespace detail {
+class placed_input;
 class sync_state;
 struct mode_frame;
 class device_operation;
@@ -176,6 +178,10 @@ public:
   std::vector<std::string> devices() const;
   /// Streams, tensors and kernels of the replica's device. Throws `device_unavailable`.
   device_context& device();
+  /// `x` in the memory of the replica's device, for its stream, not to be written to. A part of the
+  /// step's input that lies there already is not copied again (row SYNC-INP-7); on a CPU it is `x`
+  /// itself. Throws `device_unavailable`, `device_memory`.
+  device_tensor on_device(const tensor& x);
 
   /// The element-wise reduction over all replicas, the same bits for each, in replica order.
   tensor all_reduce(const reduction& op, const tensor& x, const collective_options& options = {});
@@ -230,6 +236,8 @@ public:
 
   /// For the strategy: a mean is that of so many replicas, those that have data.
   void set_live(std::uint32_t replicas) { live_ = replicas; }
+  /// For the strategy: the step's input that lies on devices.
+  void set_placed(std::vector<std::shared_ptr<const detail::placed_input>> inputs);
   /// For variables: has replicas without data do `f` too, which all others have done just now.
   /// Costs nothing in steps where all have data.
   void tell_silent(std::function<void(replica_context&)> f);
@@ -264,6 +272,7 @@ private:
   /// Of the buckets that went in this run: what other processes must have sent as well.
   std::uint64_t buckets_digest_ = 0;
   std::shared_ptr<device_context> device_{};
+  std::vector<std::shared_ptr<const detail::placed_input>> placed_{};
 };
 
 } // namespace troupe

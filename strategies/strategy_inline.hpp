@@ -62,6 +62,14 @@ void note_live(const X& x, std::uint32_t& live) {
     live = nest<X>::live(x);
 }
 
+/// What of an argument lies on the replicas' devices already.
+template <class X>
+void note_placed(const X& x, std::vector<std::shared_ptr<const placed_input>>& to) {
+  if constexpr (requires { nest<X>::placed(x); })
+    if (auto placed = nest<X>::placed(x))
+      to.push_back(std::move(placed));
+}
+
 /// The results of the replicas in a merge call, or what a merge function gave for all.
 template <class R>
 merge_values spread(R result, std::size_t replicas) {
@@ -96,21 +104,25 @@ auto strategy::run(F f, Args... args) const {
     std::vector<std::optional<std::conditional_t<std::is_void_v<R>, bool, R>>> results;
     std::vector<bool> silent;
     std::uint32_t live = 0;
+    std::vector<std::shared_ptr<const detail::placed_input>> placed;
   };
   const auto n = num_local_replicas();
   std::vector<bool> silent(n);
   std::uint32_t live = 0;
   for (std::size_t i = 0; i < n; ++i)
     silent[i] = (detail::is_silent(args, i) || ...);
+  std::vector<std::shared_ptr<const detail::placed_input>> placed;
   (detail::note_live(args, live), ...);
+  (detail::note_placed(args, placed), ...);
   if (std::find(silent.begin(), silent.end(), false) == silent.end())
     silent.assign(n, false); // nobody here whose calls they could make
   // Shared with the lanes: one that hangs may outlive this call.
-  auto shared =
-    std::make_shared<job>(job{std::move(f), {std::move(args)...}, {}, std::move(silent), live});
+  auto shared = std::make_shared<job>(
+    job{std::move(f), {std::move(args)...}, {}, std::move(silent), live, std::move(placed)});
   shared->results.resize(n);
   detail::run_replicas(state_, [shared](replica_context& ctx, std::uint32_t local) {
     ctx.set_live(shared->live);
+    ctx.set_placed(shared->placed);
     if (shared->silent[local]) {
       ctx.stand_in(shared->silent);
       if constexpr (std::is_void_v<R>)

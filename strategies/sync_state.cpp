@@ -118,9 +118,29 @@ void sync_state::follow_runtime() {
   });
 }
 
+void sync_state::keep_track(const std::shared_ptr<strategy_part>& part) {
+  std::lock_guard lock{parts_mutex_};
+  std::erase_if(parts_, [](const auto& each) { return each.expired(); });
+  parts_.push_back(part);
+}
+
+bool sync_state::close_parts(time_point deadline) {
+  std::vector<std::weak_ptr<strategy_part>> all;
+  {
+    std::lock_guard lock{parts_mutex_};
+    all.swap(parts_);
+  }
+  bool clean = true;
+  for (const auto& each : all)
+    if (auto part = each.lock())
+      clean = part->close(deadline) && clean;
+  return clean;
+}
+
 bool sync_state::close(time_point deadline) {
   const destructor_waits here;
-  bool clean = !lanes_ || lanes_->close(deadline);
+  bool clean = close_parts(deadline);
+  clean = (!lanes_ || lanes_->close(deadline)) && clean;
   {
     std::lock_guard lock{device_mutex_};
     devices_.assign(devices_.size(), {});

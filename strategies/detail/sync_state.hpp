@@ -29,6 +29,14 @@ enum class strategy_kind : std::uint8_t {
   parameter_server = 6 ///< its variables live on servers; one replica, here
 };
 
+/// What has a lane of its own beside the replicas' and ends with its strategy. Any thread.
+class strategy_part {
+public:
+  virtual ~strategy_part() = default;
+  /// Ends the lane; false: it still ran at the deadline.
+  virtual bool close(time_point deadline) = 0;
+};
+
 struct sync_options {
   strategy_kind kind = strategy_kind::standard;
   std::string name{};                 ///< "mirrored_strategy"
@@ -40,6 +48,8 @@ struct sync_options {
   /// What they are on this machine, "cpu:1"; empty: what they are called.
   std::vector<std::vector<std::string>> hardware{};
   std::vector<std::string> server_devices{}; ///< of parameter servers
+  /// The local replica that gets each of a worker's pieces of input; empty: in their order.
+  std::vector<std::uint32_t> input_order{};
   std::shared_ptr<void> servers{}; ///< a strategy_state, where variables are on servers; else null
   std::uint32_t workers = 1;
   std::uint32_t worker = 0;
@@ -115,6 +125,8 @@ public:
   /// True the first time: for what is told once a strategy.
   bool warn_once() { return !warned_.exchange(true); }
   bool close(time_point deadline);
+  /// `part` is closed before the strategy is, if it is still there.
+  void keep_track(const std::shared_ptr<strategy_part>& part);
 
   /// The group's counter (protocol 6.3).
   std::int64_t committed_steps() const { return steps_; }
@@ -130,6 +142,7 @@ public:
 private:
   void start();
   std::vector<device_id> hardware_in_use() const;
+  bool close_parts(time_point deadline);
   void run_inline(const std::function<void(replica_context&, std::uint32_t local)>& body);
 
   const sync_options options_;
@@ -149,6 +162,8 @@ private:
   std::vector<device_slot> devices_{};
   /// Lanes that each local replica has had; counted up where nobody may wait.
   std::shared_ptr<std::vector<std::atomic<std::uint32_t>>> lives_{};
+  std::mutex parts_mutex_{};
+  std::vector<std::weak_ptr<strategy_part>> parts_{};
 };
 
 /// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.

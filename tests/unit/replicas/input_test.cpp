@@ -292,13 +292,50 @@ TEST_CASE("SYNC-ITR-15 SYNC-ITR-13 sums over all steps") {
   CHECK(total == 285);
 }
 
-TEST_CASE("SYNC-DEF-5 SYNC-ONE-4 one replica has all of it") {
-  strategy none;
-  names(failure_of([&] { (void)distribute_dataset(none, numbers(10, 2)).iterate(); }),
-        errc::wrong_state, {"default strategy"});
+TEST_CASE("SYNC-ONE-4 one replica has all of it") {
   one_device_strategy one{shared_runtime(), "cpu:0"};
   auto steps = all_of(distribute_dataset(one, numbers(5, 2)));
   CHECK(steps == std::vector<pieces>{{{0, 1}}, {{2, 3}}, {{4}}});
+}
+
+TEST_CASE("SYNC-DEF-5 SYNC-S18 the default strategy gives a dataset's elements as they are") {
+  strategy none;
+  auto ds = distribute_dataset(none, numbers(10, 2));
+  auto input = ds.iterate();
+  const auto first = input.next();
+  CHECK(pieces_of(first) == pieces{{0, 1}});
+  CHECK(first.live_replicas() == 1);
+  CHECK(!first.device(0));
+  CHECK(none.run([](const element& x) { return x.only(); }, first)[0] == vec<std::int64_t>({0, 1}));
+  CHECK(all_of(ds).size() == 5);
+  CHECK(ds.cardinality() == 5);
+  // elements without a batch dimension too, the last smaller batch, files, and shuffles
+  CHECK(distribute_dataset(none, dataset::range(3)).iterate().next().piece(0).item<std::int64_t>()
+        == 0);
+  CHECK(all_of(distribute_dataset(none, numbers(3, 2))).back() == pieces{{2}});
+  CHECK(all_of(distribute_dataset(none, dataset::range(30).shuffle(30).batch(30))).size() == 1);
+  names(failure_of([&] {
+          (void)distribute_dataset(none, dataset::text_lines({"nowhere/x"})).iterate().next();
+        }),
+        errc::not_found, {"nowhere/x"});
+  const auto saved = input.save_position();
+  auto other = ds.iterate();
+  other.restore_position(saved);
+  CHECK(pieces_of(other.next()) == pieces{{2, 3}});
+  mirrored_over(2).scope([&] {
+    names(failure_of([&] { (void)distribute_dataset(none, numbers(4, 2)); }), errc::wrong_state,
+          {"distribute_dataset", "default strategy"});
+  });
+}
+
+TEST_CASE("SYNC-DEF-6 SYNC-S18 the default strategy calls a dataset function for one pipeline") {
+  std::vector<input_context> asked;
+  auto ds = distribute_datasets_from_function(strategy{}, [&](const input_context& at) {
+    asked.push_back(at);
+    return numbers(10, 2);
+  });
+  CHECK(pieces_of(ds.iterate().next()) == pieces{{0, 1}});
+  CHECK(asked == std::vector<input_context>{{1, 0, 1}});
 }
 
 } // namespace
