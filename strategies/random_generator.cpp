@@ -20,7 +20,10 @@ struct generator_state {
   std::shared_ptr<sync_state> of{};
   mutable std::mutex mutex{};
   std::uint64_t key = 0;
-  std::vector<std::uint64_t> counters{}; ///< of the local replicas; one when made outside
+  /// Of stream 0: cross-replica context's, or all there is when made outside. Replicas' draws don't
+  /// move it: all workers have the same.
+  std::uint64_t common = 0;
+  std::vector<std::uint64_t> counters{}; ///< of the local replicas; `common` when made outside
 };
 
 } // namespace detail
@@ -51,10 +54,10 @@ std::size_t elements_of(const char* what, const shape_t& shape, dtype type) {
   return static_cast<std::size_t>(count_of(shape));
 }
 
-/// Which counter the caller means: none, all of them.
+/// Which replica's counter the caller means; none: the common one.
 std::optional<std::size_t> counter_of_caller(const generator_state& state) {
   if (state.of->is_standard())
-    return 0;
+    return std::nullopt;
   auto* mode = detail::innermost_mode();
   if (!mode)
     return std::nullopt;
@@ -74,16 +77,15 @@ drawn_range take(generator_state& state, std::uint64_t words) {
   const auto step = (words + block_words - 1) / block_words * block_words;
   std::lock_guard lock{state.mutex};
   const auto largest = *std::max_element(state.counters.begin(), state.counters.end());
-  if (step > counter_max - largest)
+  if (step > counter_max - std::max(largest, state.common))
     refuse("draw", "the counter would pass 2^62");
   if (!at) {
-    const auto begin = state.counters[0];
     for (auto& each : state.counters)
       each += step;
-    return {state.key, 0, begin};
+    return {state.key, 0, std::exchange(state.common, state.common + step)};
   }
   const auto begin = std::exchange(state.counters[*at], state.counters[*at] + step);
-  return {state.key, state.of->is_standard() ? 0 : state.of->first_id() + *at + 1, begin};
+  return {state.key, state.of->first_id() + *at + 1, begin};
 }
 
 /// Word after word of a range.
@@ -268,37 +270,43 @@ std::vector<random_generator> random_generator::split(std::size_t n) {
 tensor random_generator::saved_value() const {
   state_->of->require_cross_replica("saved_value of a random_generator");
   std::vector<std::uint64_t> own;
-  std::uint64_t key = 0;
+  std::uint64_t key = 0, common = 0;
   {
     std::lock_guard lock{state_->mutex};
     own = state_->counters;
     key = state_->key;
+    common = state_->common;
   }
   std::vector<tensor> each;
   for (const auto counter : own)
     each.push_back(tensor::vector<std::int64_t>({static_cast<std::int64_t>(counter)}));
-  const std::array parts{tensor::vector<std::int64_t>({static_cast<std::int64_t>(key)}),
+  const std::array parts{tensor::vector<std::int64_t>(
+                           {static_cast<std::int64_t>(key), static_cast<std::int64_t>(common)}),
                          strategy{state_->of}.gather(per_replica<tensor>{std::move(each)}, 0)};
   return concatenate(parts);
 }
 
 void random_generator::restore_value(const tensor& value) {
   state_->of->require_cross_replica("restore_value of a random_generator");
-  if (value.type() != dtype::i64 || value.rank() != 1 || value.size() < 2)
-    refuse("restore_value", "the state is " + to_string(value.type()) + to_string(value.shape())
-                              + ", expected i64 with a seed and a counter at least");
+  if (value.type() != dtype::i64 || value.rank() != 1 || value.size() < 3)
+    refuse("restore_value",
+           "the state is " + to_string(value.type()) + to_string(value.shape())
+             + ", expected i64 with a seed, the common counter and a replica's at least");
   const auto words = value.as<std::int64_t>();
-  const auto saved = words.subspan(1);
-  for (const auto each : saved)
+  const auto saved = words.subspan(2);
+  for (const auto each : words.subspan(1))
     if (each < 0 || as_word(each) % block_words != 0 || as_word(each) > counter_max)
       refuse("restore_value", "a counter is " + std::to_string(each));
   const auto largest = *std::max_element(saved.begin(), saved.end());
   std::lock_guard lock{state_->mutex};
   state_->key = as_word(words[0]);
+  state_->common = as_word(words[1]);
   for (std::size_t i = 0; i < state_->counters.size(); ++i) {
     const auto id = state_->of->first_id() + i;
     state_->counters[i] = as_word(id < saved.size() ? saved[id] : largest);
   }
+  if (state_->of->is_standard())
+    state_->counters.assign(1, state_->common);
 }
 
 } // namespace troupe

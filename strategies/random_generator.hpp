@@ -19,8 +19,10 @@ struct generator_state;
 /// go on together. Any thread.
 ///
 /// Made in a strategy's scope, each replica has a stream and a counter of its own, and
-/// cross-replica context another stream; a draw there moves all counters alike. Made outside, it is
-/// one generator, from which whoever comes draws next (rows SYNC-RNG-1 and 2).
+/// cross-replica context another of both; a draw there moves all counters alike, but no replica's
+/// draw moves that one: what workers draw there is the same on all, however much their replicas
+/// drew. Made outside, it is one generator, from which whoever comes draws next (rows SYNC-RNG-1
+/// and 2).
 ///
 /// Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 /// tf.random.Generator.
@@ -50,12 +52,14 @@ public:
   /// `per_replica` (row SYNC-RNG-3). Moves this one on.
   std::vector<random_generator> split(std::size_t n);
 
-  /// i64: the seed, then the counter of each replica of the strategy, in order of all workers, who
-  /// all call it. In cross-replica context.
+  /// i64: the seed, the counter of cross-replica context, then that of each replica of the
+  /// strategy, in order of all workers, who all call it. In cross-replica context. Made outside:
+  /// one counter, twice.
   tensor saved_value() const;
   /// From a generator of any number of replicas: replica i goes on as replica i did; those that
-  /// were not there start at the largest counter (rows SYNC-CKP-7, V32). `invalid_argument` for
-  /// what is not a whole state (row SYNC-RNG-4).
+  /// were not there start at the largest counter (rows SYNC-CKP-7, V32); cross-replica context goes
+  /// on as it did, and so does a generator made outside, from there. `invalid_argument` for what is
+  /// not a whole state (row SYNC-RNG-4).
   void restore_value(const tensor& value);
 
 private:

@@ -1,7 +1,7 @@
 // Random numbers over replicas. Goal: rows SYNC-RNG, CKP-7, V31, V32. Method: fixed seeds, so that
 // every comparison is exact; distributions by wide bounds on their moments.
 
-#include "support.hpp"
+#include "workers_support.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -65,13 +65,69 @@ TEST_CASE("SYNC-RNG-1 cross-replica draws move all counters alike") {
   auto g = made_in(s, 1), h = made_in(s, 1);
   (void)g.uniform({5});
   const auto saved = g.saved_value();
-  REQUIRE(saved.shape() == shape_t{4});
+  REQUIRE(saved.shape() == shape_t{5});
   CHECK(saved.as<std::int64_t>()[0] == 1);
-  for (std::size_t i = 1; i < 4; ++i)
+  for (std::size_t i = 1; i < 5; ++i)
     CHECK(saved.as<std::int64_t>()[i] == 8); // whole blocks of four
   h.skip(5);
   CHECK(h.saved_value() == saved);
   CHECK(replica_draws(s, g, 2) == replica_draws(s, h, 2));
+}
+
+/// Replica `who` of all draws alone.
+void draw_on(const strategy& s, random_generator g, std::int64_t who) {
+  s.run([g, who](replica_context& ctx) mutable {
+    if (id_of(ctx) == who)
+      (void)g.uniform({7});
+  });
+}
+
+TEST_CASE("SYNC-RNG-1 what cross-replica context draws does not depend on the replicas' draws") {
+  auto s = mirrored_over(2);
+  auto g = made_in(s, 5), h = made_in(s, 5), later = made_in(s, 6);
+  draw_on(s, g, 0);
+  CHECK(draws(g, 3) == draws(h, 3));
+  draw_on(s, g, 1);
+  later.restore_value(g.saved_value());
+  const auto next = draws(h, 3);
+  CHECK(draws(g, 3) == next);
+  CHECK(draws(later, 3) == next);
+  CHECK(replica_draws(s, later, 2) == replica_draws(s, g, 2));
+}
+
+TEST_CASE(
+  "SYNC-RNG-1 workers draw the same in cross-replica context, whatever their replicas drew") {
+  std::vector<std::vector<float>> seen(2), again(2);
+  on_workers(
+    2,
+    [&](std::uint32_t worker, runtime& rt) {
+      const auto s = strategy_over(rt, 2);
+      auto g = made_in(s, 5), later = made_in(s, 6);
+      draw_on(s, g, 2); // of the second worker
+      seen[worker] = draws(g, 3);
+      draw_on(s, g, 1);
+      later.restore_value(g.saved_value());
+      for (const float each : draws(g, 3))
+        seen[worker].push_back(each);
+      again[worker] = draws(later, 3);
+    },
+    2);
+  CHECK(seen[0] == seen[1]);
+  CHECK(again[0] == again[1]);
+  CHECK(again[0] == std::vector<float>(seen[0].begin() + 3, seen[0].end()));
+}
+
+TEST_CASE("SYNC-V32 a state goes from a generator made outside to replicas, and back") {
+  auto s = mirrored_over(2);
+  random_generator outside{5}, back{1};
+  (void)draws(outside, 3);
+  auto g = made_in(s, 9);
+  g.restore_value(outside.saved_value());
+  const auto expected = draws(outside, 2);
+  CHECK(draws(g, 2) == expected);
+  draw_on(s, g, 0);
+  back.restore_value(g.saved_value());
+  CHECK(draws(back, 2) == draws(g, 2));
 }
 
 TEST_CASE("SYNC-RNG-2 a generator made outside is one, from which all draw") {
@@ -130,18 +186,18 @@ TEST_CASE("SYNC-RNG-4 what is not a whole state is refused") {
   auto s = mirrored_over(2);
   auto g = made_in(s, 11);
   const auto whole = g.saved_value();
-  names(failure_of([&] { g.restore_value(whole.rows(0, 1)); }), errc::invalid_argument,
-        {"restore_value", "[1]"});
+  names(failure_of([&] { g.restore_value(whole.rows(0, 2)); }), errc::invalid_argument,
+        {"restore_value", "[2]"});
   names(failure_of([&] {
-          g.restore_value(tensor::vector<std::int64_t>({1, -4}));
+          g.restore_value(tensor::vector<std::int64_t>({1, 0, -4}));
         }),
         errc::invalid_argument, {"counter is -4"});
   names(failure_of([&] {
-          g.restore_value(tensor::vector<std::int64_t>({1, 3}));
+          g.restore_value(tensor::vector<std::int64_t>({1, 3, 0}));
         }),
         errc::invalid_argument, {"counter is 3"});
   names(failure_of([&] {
-          g.restore_value(tensor::vector<float>({1, 3}));
+          g.restore_value(tensor::vector<float>({1, 0, 4}));
         }),
         errc::invalid_argument, {"f32"});
   CHECK(g.saved_value() == whole);
