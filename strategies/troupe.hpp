@@ -23,6 +23,7 @@
 #include <troupe/strategies/cluster_resolver.hpp>
 #include <troupe/strategies/cluster_roles.hpp>
 #include <troupe/strategies/cluster_spec.hpp>
+#include <troupe/strategies/collective_gradients.hpp>
 #include <troupe/strategies/compat_v1.hpp>
 #include <troupe/strategies/device_assignment.hpp>
 #include <troupe/strategies/device_name.hpp>
