@@ -59,6 +59,14 @@ tensor distributed_variable::component_on(const std::string& device) const {
 }
 
 tensor distributed_variable::read() const { return core_->read(); }
+const std::function<tensor(const tensor&)>& distributed_variable::constraint() const {
+  return core_->constraint();
+}
+const distributed_variable& distributed_variable::apply_constraint() const {
+  core_->apply_constraint();
+  return *this;
+}
+
 tensor distributed_variable::saved_value() const { return core_->saved_value(); }
 void distributed_variable::restore_value(const tensor& value) const { core_->restore_value(value); }
 

@@ -53,6 +53,8 @@ struct distributed_variable_options {
   /// Which of its replica's devices each copy is on; none: that of the scope around, else the first
   /// (row SYNC-LOG-2).
   std::optional<std::uint32_t> logical_device{};
+  /// What `apply_constraint` makes of a value; pure, of the same type and shape (row SYNC-VCR-16).
+  std::function<tensor(const tensor&)> constraint{};
   /// For parameter servers; synchronous strategies keep variables whole, and say once that they
   /// drop it (row SYNC-CTX-14).
   troupe::partitioner partitioner{};
@@ -139,6 +141,13 @@ public:
   const distributed_variable& scatter_min(const tensor& indices, const tensor& values) const;
   const distributed_variable& scatter_max(const tensor& indices, const tensor& values) const;
   const distributed_variable& scatter_update(const tensor& indices, const tensor& values) const;
+
+  /// The variable's constraint function; empty: it has none.
+  const std::function<tensor(const tensor&)>& constraint() const;
+  /// Replaces each copy that the caller means by what the constraint makes of it; nothing else ever
+  /// does (rows SYNC-VCR-16, T9). All replicas call it, if one does. `wrong_state` without a
+  /// constraint, `shape_mismatch` and `dtype_mismatch` for what does not fit.
+  const distributed_variable& apply_constraint() const;
 
   /// What a checkpoint holds: component 0, or the cross-replica value of an `on_read` variable
   /// (rows SYNC-CKP). Every worker calls it.

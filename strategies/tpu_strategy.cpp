@@ -1,5 +1,7 @@
 #include <troupe/strategies/tpu_strategy.hpp>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <troupe/strategies/detail/sync_state.hpp>
@@ -34,6 +36,18 @@ topology line_of(std::size_t cores) {
   return topology::of_one_task({static_cast<std::int32_t>(cores), 1, 1, 1}).value_or_throw();
 }
 
+/// The replicas in the order of their first cores' numbers; of one core's, in their own. Empty when
+/// that is their own order.
+std::vector<std::uint32_t> order_of_devices(const std::vector<std::uint32_t>& numbers) {
+  std::vector<std::uint32_t> out(numbers.size());
+  std::iota(out.begin(), out.end(), 0u);
+  if (std::is_sorted(numbers.begin(), numbers.end()))
+    return {};
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return numbers[a] < numbers[b]; });
+  return out;
+}
+
 std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignment,
                                  const tpu_options& options) {
   const auto cores = cores_of(rt, options);
@@ -47,6 +61,7 @@ std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignmen
                   "tpu_strategy: the slice has " + std::to_string(slice.num_devices())
                     + " cores, there are " + std::to_string(cores.size()) + " devices");
   sync_options out{.kind = strategy_kind::tpu, .name = "tpu_strategy"};
+  std::vector<std::uint32_t> first_cores;
   for (const auto& replica : assignment.core_assignment()) {
     out.logical_devices.emplace_back();
     out.hardware.emplace_back();
@@ -56,7 +71,10 @@ std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignmen
       out.hardware.back().push_back(cores[number]);
     }
     out.devices.push_back(out.logical_devices.back().front());
+    first_cores.push_back(slice.ordinal_at(replica.front()).value_or_throw());
   }
+  if (options.input_follows_devices)
+    out.input_order = order_of_devices(first_cores);
   out.collective_timeout = options.replicas.collective_timeout;
   out.grace_ms = options.replicas.grace_ms;
   auto state = std::make_shared<sync_state>(rt.services(), std::move(out));

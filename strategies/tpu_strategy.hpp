@@ -18,6 +18,10 @@ struct tpu_options {
   bool spmd = false;
   /// What the cores are, in the order of their numbers. Empty: all GPUs, else all CPU devices.
   std::vector<std::string> devices{};
+  /// Pieces of input go to the devices in the order of their numbers: a replica gets what is its
+  /// device's, whatever its place in the assignment. False: in the order of replicas (row
+  /// SYNC-ITR-18).
+  bool input_follows_devices = true;
 };
 
 /// An accelerator slice: replicas in the order of a device assignment, each on one or more cores.

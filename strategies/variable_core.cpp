@@ -63,7 +63,8 @@ variable_core::variable_core(std::shared_ptr<sync_state> of,
     aggregation_{options.aggregation},
     trainable_{options.trainable.value_or(synchronization_ != variable_synchronization::on_read)},
     allow_divergence_{options.allow_divergence},
-    logical_device_{options.logical_device.value_or(0)} {
+    logical_device_{options.logical_device.value_or(0)},
+    constraint_{options.constraint} {
   const bool one = of_->is_standard() || !of_->options().parameter_device.empty();
   for (std::uint32_t i = 0; i < (one ? 1 : of_->local_count()); ++i) {
     copies_.push_back(shard::create(spec_, shard_index{0}).value_or_throw());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ public:
   void scatter(mutation_kind kind, const tensor& indices, const tensor& values) const;
   /// A gradient for the optimizer, summed by the caller already: own copy, or all.
   void apply(const tensor& gradient) const;
+  const std::function<tensor(const tensor&)>& constraint() const { return constraint_; }
+  void apply_constraint() const;
   tensor saved_value() const;
   void restore_value(const tensor& value) const;
 
@@ -71,6 +74,7 @@ private:
   /// What all replicas do with one value, those without data too.
   void settle(const variable_caller& by, mutation_kind kind, const tensor& values,
               const tensor& indices = {}) const;
+  tensor constrained(std::size_t component) const;
   tensor combined() const;
   std::vector<tensor> shares_of(const tensor& total) const;
 
@@ -81,6 +85,7 @@ private:
   const bool trainable_;
   const bool allow_divergence_;
   const std::uint32_t logical_device_;
+  const std::function<tensor(const tensor&)> constraint_;
   std::vector<std::string> devices_{};
   std::vector<std::shared_ptr<shard>> copies_{};
 };

@@ -169,6 +169,78 @@ TEST_CASE("SYNC-TPU-14 SYNC-T2 a reversed assignment reads the copies the other 
   CHECK(reversed.run(own).local_results() == std::vector<float>{42, 1});
 }
 
+// --- input
+
+/// Replica i on core at[i] of three.
+tpu_strategy line_of_three(std::initializer_list<int> at, bool follows = true) {
+  std::vector<std::vector<mesh_coordinates>> each;
+  for (const int core : at)
+    each.push_back({{core, 0, 0, 0}});
+  auto options = on_cpus(3);
+  options.input_follows_devices = follows;
+  return {shared_runtime(),
+          device_assignment::make(slice_of({3, 1, 1, 1}), std::move(each)).value_or_throw(),
+          options};
+}
+
+std::vector<std::vector<std::int64_t>> pieces_of(const distributed_batch& batch) {
+  std::vector<std::vector<std::int64_t>> out;
+  for (const auto& each : batch.only()) {
+    const auto all = each.as<std::int64_t>();
+    out.emplace_back(all.begin(), all.end());
+  }
+  return out;
+}
+
+using pieces = std::vector<std::vector<std::int64_t>>;
+
+TEST_CASE("SYNC-ITR-18 SYNC-I28 a replica gets the data of its device, wherever it stands") {
+  auto reversed = cores({{1, 0, 0, 0}, {0, 0, 0, 0}});
+  auto two = distribute_dataset(reversed, dataset::range(4).batch(2)).iterate();
+  CHECK(pieces_of(two.next()) == pieces{{1}, {0}});
+  CHECK(pieces_of(two.next()) == pieces{{3}, {2}});
+  auto turned = line_of_three({2, 0, 1});
+  auto first = [](const distributed_dataset& ds) { return pieces_of(ds.iterate().next()); };
+  CHECK(first(distribute_dataset(turned, dataset::range(3).batch(3))) == pieces{{2}, {0}, {1}});
+  CHECK(first(distribute_datasets_from_function(
+          turned, [](const input_context&) { return dataset::range(6).batch(2); }))
+        == pieces{{4, 5}, {0, 1}, {2, 3}});
+  CHECK(first(distribute_dataset(turned, dataset::range(6).batch(6), {.weights = {3, 1, 2}}))
+        == pieces{{3, 4, 5}, {0}, {1, 2}});
+  auto plain = line_of_three({2, 0, 1}, false);
+  CHECK(first(distribute_dataset(plain, dataset::range(3).batch(3))) == pieces{{0}, {1}, {2}});
+  auto twice = line_of_three({1, 0, 1}); // one core of two replicas: in their order
+  CHECK(first(distribute_dataset(twice, dataset::range(3).batch(3))) == pieces{{1}, {0}, {2}});
+}
+
+TEST_CASE("SYNC-ITR-18 a last batch without data for all, and a gather in dataset order") {
+  auto turned = line_of_three({2, 0, 1});
+  auto batch = distribute_dataset(turned, dataset::range(2).batch(3)).iterate().next();
+  CHECK(batch.is_empty(0));
+  CHECK(pieces_of(batch) == pieces{{}, {0}, {1}});
+  auto full = distribute_dataset(turned, dataset::range(6).batch(6)).iterate().next();
+  auto out = turned.run([](const element& x) { return x.only(); }, full);
+  CHECK(gather_ordered(turned, out, full) == vec<std::int64_t>({0, 1, 2, 3, 4, 5}));
+}
+
+TEST_CASE("SYNC-VCR-16 SYNC-T9 a constraint is applied when somebody says so") {
+  auto s = cores({{0, 0, 0, 0}, {1, 0, 0, 0}});
+  auto one = [](const tensor& x) { return tensor::scalar(0 * x.item<float>() + 1); };
+  auto v = s.scope([&] {
+    return make_variable(
+      {.name = "v", .initial = tensor::scalar(2.0f), .aggregation = agg::mean, .constraint = one});
+  });
+  CHECK(v.constraint());
+  s.run([&] { v.assign_add(1); });
+  CHECK(v.item<float>() == 3);
+  s.run([&] { v.apply_constraint(); });
+  CHECK(v.component(0).item<float>() == 1);
+  CHECK(v.component(1).item<float>() == 1);
+  v.assign_add(1);
+  CHECK(v.item<float>() == 2);
+  CHECK(v.apply_constraint().item<float>() == 1);
+}
+
 // --- logical devices
 
 struct weights {
