@@ -120,20 +120,32 @@ void finish_row(T* row, std::size_t classes, std::size_t label, T total, T batch
   row[label] -= T(1) / batch;
 }
 
-/// Loss of a row of any length. The gradient, if not null, is written; it may be `row`. Pieces of
-/// the row are summed each for itself and then in order.
-template <class T>
-double wide_row_loss(const T* row, std::size_t classes, std::size_t label, T batch, T* gradient) {
+/// Loss of rows of lane_count elements or more. The gradient, if not null, is written; it may be
+/// `logits`. Pieces of a row are summed each for itself and then in order.
+template <class T, class Label>
+double wide_rows_loss(const T* logits, std::span<const Label> labels, std::size_t classes,
+                      T* gradient) {
   T buffer[buffer_len];
-  const T largest = largest_of_wide(row, classes);
-  const T at_label = row[label] - largest;
-  T total = T(0);
-  for (std::size_t at = 0; at < classes; at += buffer_len)
-    total += exp_piece(row + at, largest, gradient ? gradient + at : buffer,
-                       std::min(buffer_len, classes - at));
-  if (gradient)
-    finish_row(gradient, classes, label, total, batch);
-  return log_of(total) - static_cast<double>(at_label);
+  const T batch = static_cast<T>(labels.size());
+  double loss = 0.0;
+  T largest = largest_of_wide(logits, classes);
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    const T* row = logits + r * classes;
+    T* to = gradient ? gradient + r * classes : nullptr;
+    const auto label = static_cast<std::size_t>(labels[r]);
+    const T at_label = row[label] - largest;
+    T total = T(0);
+    for (std::size_t at = 0; at < classes; at += buffer_len)
+      total +=
+        exp_piece(row + at, largest, to ? to + at : buffer, std::min(buffer_len, classes - at));
+    // The next row's search has something to do while the sum above is still under way.
+    if (r + 1 < labels.size())
+      largest = largest_of_wide(row + classes, classes);
+    if (to)
+      finish_row(to, classes, label, total, batch);
+    loss += log_of(total) - static_cast<double>(at_label);
+  }
+  return loss;
 }
 
 /// Loss of short rows side by side, of at most `buffer_len` elements in all, with one loop for
@@ -195,18 +207,15 @@ double softmax_cross_entropy(std::span<const std::type_identity_t<T>> logits,
   expect_labels("softmax_cross_entropy", labels, classes);
   if (batch == 0)
     return 0.0;
-  const std::size_t rows_at_once = classes < lane_count ? buffer_len / classes : 1;
+  T* const gradient = dlogits.empty() ? nullptr : dlogits.data();
+  if (classes >= lane_count)
+    return wide_rows_loss(logits.data(), labels, classes, gradient) / static_cast<double>(batch);
+  const std::size_t rows_at_once = buffer_len / classes;
   double loss = 0.0;
-  for (std::size_t row = 0; row < batch; row += rows_at_once) {
-    const T* in = logits.data() + row * classes;
-    T* gradient = dlogits.empty() ? nullptr : dlogits.data() + row * classes;
-    if (classes < lane_count)
-      loss += short_rows_loss(in, labels.subspan(row, std::min(rows_at_once, batch - row)), classes,
-                              static_cast<T>(batch), gradient);
-    else
-      loss += wide_row_loss(in, classes, static_cast<std::size_t>(labels[row]),
-                            static_cast<T>(batch), gradient);
-  }
+  for (std::size_t row = 0; row < batch; row += rows_at_once)
+    loss += short_rows_loss(logits.data() + row * classes,
+                            labels.subspan(row, std::min(rows_at_once, batch - row)), classes,
+                            static_cast<T>(batch), gradient ? gradient + row * classes : nullptr);
   return loss / static_cast<double>(batch);
 }
 

@@ -68,17 +68,32 @@ struct exp_terms<double> {
   }
 };
 
-/// y * 2^k, rounded once. `shifted`: k + to_integer.
+/// Integers, as numbers and as the bits that `scaled` takes them from.
 template <class T, int Count>
-[[gnu::always_inline]] inline lanes<T, Count> scaled(lanes<T, Count> y, lanes<T, Count>,
-                                                     lanes<T, Count> shifted) {
+struct integers {
+  lanes<T, Count> k;
+  lanes<T, Count> shifted; ///< k + to_integer
+};
+
+/// The integers next to x, even ones where two are equally near. @pre |x| < 2^22 (float), 2^51.
+template <class T, int Count>
+[[gnu::always_inline]] inline integers<T, Count> nearest(lanes<T, Count> x) {
+  const auto shift = lanes<T, Count>::of(exp_terms<T>::to_integer);
+  const auto shifted = x + shift;
+  return {shifted - shift, shifted};
+}
+
+/// y * 2^k, rounded once.
+template <class T, int Count>
+[[gnu::always_inline]] inline lanes<T, Count> scaled(lanes<T, Count> y, integers<T, Count> power) {
   using v = lanes<T, Count>;
   using terms = exp_terms<T>;
   using word = typename terms::word;
   using words = lanes<word, Count>;
   constexpr word offset = __builtin_bit_cast(word, terms::to_integer) - terms::bias;
   // Two factors, both of them normal; the first product is exact.
-  const words both = words{__builtin_bit_cast(decltype(words::x), shifted.x)} - words::of(offset);
+  const words both =
+    words{__builtin_bit_cast(decltype(words::x), power.shifted.x)} - words::of(offset);
   const words half = {both.x >> 1};
   const words first = {(half.x - words::of(1).x) << terms::mantissa_bits};
   const words second = {(both.x - half.x - words::of(1).x) << terms::mantissa_bits};
@@ -87,11 +102,23 @@ template <class T, int Count>
 }
 
 #if defined(__AVX512F__)
-inline lanes<float, 16> scaled(lanes<float, 16> y, lanes<float, 16> k, lanes<float, 16>) {
-  return {_mm512_scalef_ps(y.x, k.x)};
+// One instruction each, with the same results; `scaled` needs no bits of k here.
+template <class T, int Count>
+struct plain_integers {
+  lanes<T, Count> k;
+};
+
+inline plain_integers<float, 16> nearest(lanes<float, 16> x) {
+  return {{_mm512_roundscale_ps(x.x, _MM_FROUND_TO_NEAREST_INT)}};
 }
-inline lanes<double, 8> scaled(lanes<double, 8> y, lanes<double, 8> k, lanes<double, 8>) {
-  return {_mm512_scalef_pd(y.x, k.x)};
+inline plain_integers<double, 8> nearest(lanes<double, 8> x) {
+  return {{_mm512_roundscale_pd(x.x, _MM_FROUND_TO_NEAREST_INT)}};
+}
+inline lanes<float, 16> scaled(lanes<float, 16> y, plain_integers<float, 16> power) {
+  return {_mm512_scalef_ps(y.x, power.k.x)};
+}
+inline lanes<double, 8> scaled(lanes<double, 8> y, plain_integers<double, 8> power) {
+  return {_mm512_scalef_pd(y.x, power.k.x)};
 }
 #endif
 
@@ -101,10 +128,10 @@ template <class T, int Count>
   using v = lanes<T, Count>;
   using terms = exp_terms<T>;
   const v bounded = above(v::of(terms::lowest), x);
-  const v shifted = bounded * v::of(terms::per_ln2) + v::of(terms::to_integer);
-  const v k = shifted - v::of(terms::to_integer);
-  const v r = bounded - k * v::of(terms::ln2_high) - k * v::of(terms::ln2_low);
-  return scaled(terms::reduced(r), k, shifted);
+  const auto power = nearest(bounded * v::of(terms::per_ln2));
+  const v r =
+    minus_exact_product(bounded, power.k, v::of(terms::ln2_high)) - power.k * v::of(terms::ln2_low);
+  return scaled(terms::reduced(r), power);
 }
 
 /// x[i] = e^x[i]. @pre each is <= 0 or NaN.

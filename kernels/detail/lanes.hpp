@@ -111,6 +111,45 @@ inline lanes<float, 16> root(lanes<float, 16> a) { return {_mm512_sqrt_ps(a.x)};
 inline lanes<double, 8> root(lanes<double, 8> a) { return {_mm512_sqrt_pd(a.x)}; }
 #endif
 
+// -- a difference that rounds once ----------------------------------------------------------------
+
+// Where the product is exact, a fused instruction rounds what the two operations round.
+
+/// a - b * c. @pre b * c is exact.
+template <class T, int Count>
+lanes<T, Count> minus_exact_product(lanes<T, Count> a, lanes<T, Count> b, lanes<T, Count> c) {
+  return a - b * c;
+}
+
+#if defined(__FMA__)
+inline lanes<float, 4> minus_exact_product(lanes<float, 4> a, lanes<float, 4> b,
+                                           lanes<float, 4> c) {
+  return {_mm_fnmadd_ps(b.x, c.x, a.x)};
+}
+inline lanes<double, 2> minus_exact_product(lanes<double, 2> a, lanes<double, 2> b,
+                                            lanes<double, 2> c) {
+  return {_mm_fnmadd_pd(b.x, c.x, a.x)};
+}
+inline lanes<float, 8> minus_exact_product(lanes<float, 8> a, lanes<float, 8> b,
+                                           lanes<float, 8> c) {
+  return {_mm256_fnmadd_ps(b.x, c.x, a.x)};
+}
+inline lanes<double, 4> minus_exact_product(lanes<double, 4> a, lanes<double, 4> b,
+                                            lanes<double, 4> c) {
+  return {_mm256_fnmadd_pd(b.x, c.x, a.x)};
+}
+#endif
+#if defined(__AVX512F__)
+inline lanes<float, 16> minus_exact_product(lanes<float, 16> a, lanes<float, 16> b,
+                                            lanes<float, 16> c) {
+  return {_mm512_fnmadd_ps(b.x, c.x, a.x)};
+}
+inline lanes<double, 8> minus_exact_product(lanes<double, 8> a, lanes<double, 8> b,
+                                            lanes<double, 8> c) {
+  return {_mm512_fnmadd_pd(b.x, c.x, a.x)};
+}
+#endif
+
 // -- the smaller and the larger -------------------------------------------------------------------
 
 /// a where it is the larger, else b: where they are equal, and where one of them is a NaN. That is
