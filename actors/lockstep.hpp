@@ -55,6 +55,8 @@ public:
   /// The call that `local` has to make next, if another one has begun it.
   const replica_call* next(std::uint32_t local) const;
   bool in_call(std::uint32_t local) const { return states_.at(local).in_call; }
+  /// The call that `local` stands in. @pre in_call
+  const replica_call& current(std::uint32_t local) const { return at(states_.at(local).calls); }
   bool ended(std::uint32_t local) const { return states_.at(local).ended; }
   bool all_ended() const;
   /// Every replica stands in the same call.

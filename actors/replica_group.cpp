@@ -1,5 +1,6 @@
 #include <troupe/actors/replica_group.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -113,10 +114,11 @@ result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock
   return not_found_ ? result<std::uint32_t>{*not_found_} : found_;
 }
 
-void replica_group::prepare() {
+bool replica_group::prepare() {
   std::lock_guard lock{mutex_};
   if (wanted_ == broken_)
     ++wanted_;
+  return std::all_of(joined_.begin(), joined_.end(), [this](auto at) { return at == wanted_; });
 }
 
 result<void> replica_group::join(std::uint32_t local) {

@@ -62,8 +62,8 @@ public:
   replica_group(const replica_group&) = delete;
   replica_group& operator=(const replica_group&) = delete;
 
-  /// The run that begins has an epoch that is whole.
-  void prepare();
+  /// The run that begins has an epoch that is whole. True: all members here are in it already.
+  bool prepare();
   /// Brings the member into the current epoch. Waits for all others.
   result<void> join(std::uint32_t local);
   /// @pre joined

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <troupe/actors/detail/guarded_call.hpp>
+#include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/lane_context.hpp>
 
 namespace troupe {
@@ -106,6 +107,28 @@ replica_lanes::~replica_lanes() {
 }
 
 /// @pre the lock is held
+void replica_lanes::tell() {
+  news_.fetch_add(1, std::memory_order_release);
+  changed_->notify_all();
+}
+
+/// Waits for news, first awake: the pauses of a training loop are shorter than what going to sleep
+/// and being woken costs, and a lane that stays awake stays on its core. @pre the lock is held
+void replica_lanes::await_news(std::unique_lock<std::mutex>& lock, time_point deadline) {
+  if (options_.spin > duration{}) {
+    const auto seen = news_.load(std::memory_order_relaxed);
+    lock.unlock();
+    const auto until = std::min(deadline, after(env_.clock.now(), options_.spin));
+    while (news_.load(std::memory_order_acquire) == seen && env_.clock.now() < until)
+      env_.lanes.yield();
+    lock.lock();
+    if (news_.load(std::memory_order_relaxed) != seen)
+      return;
+  }
+  (void)changed_->wait_until(lock, deadline);
+}
+
+/// @pre the lock is held
 void replica_lanes::start_lane(std::uint32_t local) {
   auto& s = slots_[local];
   s.thread = env_.lanes.start(
@@ -125,11 +148,12 @@ bool replica_lanes::try_start_lane(std::uint32_t local) {
 }
 
 void replica_lanes::serve(std::uint32_t local, std::uint64_t life) {
+  env_.lanes.keep_to_part(local, options_.replicas);
   std::unique_lock lock{mutex_};
   for (;;) {
     auto& s = slots_[local];
     while (s.queue.empty() && !closed_ && s.life == life)
-      (void)changed_->wait_until(lock, never);
+      await_news(lock, never);
     if (s.life != life || s.queue.empty())
       return;
     auto run = std::move(s.queue.front());
@@ -145,7 +169,7 @@ void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_r
   std::shared_ptr<replica_run> before;
   std::function<void(std::uint32_t)> body;
   {
-    std::lock_guard lock{mutex_};
+    const detail::patient_lock lock{mutex_};
     before = std::exchange(slots_[local].current, run);
     body = run->body; // a lane that is left behind may still be in it when the run is over
   }
@@ -158,37 +182,42 @@ void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_r
     why = detail::guarded_call([&] { body(local); });
   body = nullptr;
   current_context().replica = outer;
-  note_end(local, *run, std::move(why));
-  std::lock_guard lock{mutex_};
-  if (slots_[local].current == run)
-    slots_[local].current = std::move(before);
+  note_end(local, *run, std::move(why), std::move(before));
 }
 
 /// Waits until all lanes have joined, so that no function fails while others still do. False: the
 /// run failed meanwhile.
 bool replica_lanes::all_ready(std::uint32_t local, replica_run& run) {
-  std::unique_lock lock{mutex_};
-  if (++run.ready == options_.replicas)
-    changed_->notify_all();
+  detail::patient_lock held{mutex_};
+  auto& lock = held.owner();
+  if (run.ready < options_.replicas && ++run.ready == options_.replicas)
+    tell();
   while (run.ready < options_.replicas && !run.aborted && !run.calls.ended(local))
-    (void)changed_->wait_until(lock, never);
+    await_news(lock, never);
   return !run.aborted && !run.calls.ended(local);
 }
 
-void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::exception_ptr why) {
-  std::unique_lock lock{mutex_};
+void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::exception_ptr why,
+                             std::shared_ptr<replica_run> around) {
+  detail::patient_lock held{mutex_};
+  auto& lock = held.owner();
+  if (slots_[local].current.get() == &run)
+    slots_[local].current = std::move(around);
   if (run.calls.ended(local)) // it was given up
     return;
   auto differs = run.calls.end(local, !why && !run.aborted);
   if (why && (!run.aborted || !is_consequence(why)))
     run.errors[local] = why;
-  changed_->notify_all();
-  if (run.aborted)
-    return;
-  if (why)
+  const bool is_news = run.calls.all_ended() || run.standing_in > 0; // else to nobody
+  if (!run.aborted && why)
     abort(run, failure_in(why), lock);
-  else if (differs)
+  else if (!run.aborted && differs)
     abort(run, std::move(*differs), lock);
+  if (!is_news)
+    return;
+  news_.fetch_add(1, std::memory_order_release);
+  lock.unlock(); // who is woken takes it
+  changed_->notify_all();
 }
 
 /// The first failure of a run. False: it is not the first. @pre the lock is held
@@ -197,7 +226,7 @@ bool replica_lanes::note_failure(replica_run& run, failure why) {
     return false;
   run.aborted = std::move(why);
   run.give_up_at = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
-  changed_->notify_all();
+  tell();
   return true;
 }
 
@@ -210,7 +239,7 @@ void replica_lanes::interrupt_all(replica_run& run, std::unique_lock<std::mutex>
     options_.interrupt(i, text);
   lock.lock();
   --run.interrupting;
-  changed_->notify_all();
+  tell();
 }
 
 void replica_lanes::abort(replica_run& run, failure why, std::unique_lock<std::mutex>& lock) {
@@ -240,7 +269,7 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
     drive(run, lock);
   if (!run->inside) {
     ++serving_;
-    changed_->notify_all();
+    tell();
   }
   const auto aborted = run->aborted;
   lock.unlock();
@@ -259,8 +288,8 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
 /// Puts the run on all lanes and sees it to its end. @pre the lock is held
 void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
                           std::unique_lock<std::mutex>& lock) {
-  if (!run->inside && options_.prepare)
-    options_.prepare();
+  if (!run->inside && options_.prepare && options_.prepare())
+    run->ready = options_.replicas;
   for (std::uint32_t i = 0; i < options_.replicas; ++i) {
     if (!slots_[i].thread && !try_start_lane(i)) {
       (void)run->calls.end(i, false);
@@ -271,7 +300,7 @@ void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
     }
     slots_[i].queue.push_back(run);
   }
-  changed_->notify_all();
+  tell();
   while (!run->calls.all_ended() || run->interrupting > 0 || run->owes_interrupt) {
     if (std::exchange(run->owes_interrupt, false))
       interrupt_all(*run, lock);
@@ -313,7 +342,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
   lock.lock();
   at.results = std::move(results);
   at.done = !why;
-  changed_->notify_all();
+  tell();
   if (!why)
     return;
   if (!run->aborted || !is_consequence(why))
@@ -348,7 +377,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
   if (local == 0)
     at->body = merge;
   ++at->arrived;
-  changed_->notify_all();
+  tell();
   const auto deadline = after(env_.clock.now(), options_.call_timeout);
   while (!at->done && !run->aborted && !run->calls.ended(local)) {
     const bool waits_for_others = at->arrived < options_.replicas; // not for who asked for the run
@@ -364,14 +393,14 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
       lock.lock();
       continue;
     }
-    (void)changed_->wait_until(lock, waits_for_others ? deadline : never);
+    await_news(lock, waits_for_others ? deadline : never);
   }
   if (!at->done)
     throw_failure(consequence("merge_call", *run->aborted));
   if (++at->taken == options_.replicas)
     run->merges.erase(run->calls.calls(local));
   run->calls.done(local);
-  changed_->notify_all();
+  tell();
   return at->results.empty() ? nullptr : at->results[local];
 }
 
@@ -379,7 +408,8 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
 
 void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
   auto run = *running_here();
-  std::unique_lock lock{mutex_};
+  detail::patient_lock held{mutex_};
+  auto& lock = held.owner();
   if (run->aborted)
     throw_failure(consequence(call.kind, *run->aborted));
   if (auto differs = run->calls.begin(local, std::move(call))) {
@@ -387,7 +417,7 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
     throw_failure(std::move(*differs));
   }
   if (run->standing_in > 0)
-    changed_->notify_all();
+    tell();
 }
 
 std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
@@ -402,7 +432,7 @@ std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
     return false;
   };
   while (!run->calls.next(local) && others_run() && !run->aborted && !run->calls.ended(local))
-    (void)changed_->wait_until(lock, never);
+    await_news(lock, never);
   --run->standing_in;
   if (run->aborted)
     throw_failure(consequence("call", *run->aborted));
@@ -412,16 +442,19 @@ std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
 
 void replica_lanes::end_call(std::uint32_t local) {
   auto run = *running_here();
-  std::lock_guard lock{mutex_};
+  const detail::patient_lock lock{mutex_};
   if (!run->calls.ended(local))
     run->calls.done(local);
 }
 
-failure replica_lanes::call_failed(failure why) {
+failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   auto run = *running_here();
   std::unique_lock lock{mutex_};
   if (run->aborted)
     return consequence("call", *run->aborted);
+  why.text = "replica " + std::to_string(options_.first_id + local) + ": "
+             + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
+             + why.text;
   abort(*run, why, lock);
   return why;
 }
@@ -440,7 +473,7 @@ void replica_lanes::give_up(replica_run& run) {
       outer->aborted = run.aborted;
       outer->give_up_at = after(env_.clock.now(), std::chrono::milliseconds{options_.grace_ms});
     }
-  changed_->notify_all();
+  tell();
 }
 
 void replica_lanes::give_up_lane(std::uint32_t local, replica_run& run) {
@@ -496,7 +529,7 @@ std::uint32_t replica_lanes::lanes_lost() const {
 bool replica_lanes::close(time_point deadline) {
   std::unique_lock lock{mutex_};
   closed_ = true;
-  changed_->notify_all();
+  tell();
   bool all = true;
   for (auto& s : slots_) {
     if (!s.thread)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -26,8 +27,12 @@ struct replica_lanes_options {
   /// How long a merge call waits for replicas that do not come.
   duration call_timeout = std::chrono::seconds{60};
   std::uint32_t lanes_lost_max = 4; ///< that are replaced; one more and every run is refused
-  /// Called once a run, before any lane begins: chooses the group's epoch.
-  std::function<void()> prepare{};
+  /// How long a lane that waits looks again and again before it sleeps: between the runs of a
+  /// training loop, and in merge calls. 0: it sleeps at once.
+  duration spin{};
+  /// Called once a run, before any lane begins: chooses the group's epoch. True: all lanes are in
+  /// it already, and none need wait for the others to join.
+  std::function<bool()> prepare{};
   /// Called on each replica's lane: joins the group, if need be. Throws. Functions begin once all
   /// have.
   std::function<void(std::uint32_t local)> before{};
@@ -76,9 +81,9 @@ public:
   /// For a replica that stands in without a function of its own: the call that it has to make next
   /// since another one makes it; none once all but those of `silent` have ended.
   std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent);
-  /// A collective call failed with `why`: so does the run, unless it has failed before. What the
-  /// call shall throw.
-  failure call_failed(failure why);
+  /// The replica's collective call failed with `why`: so does the run, unless it has failed before.
+  /// What the call shall throw, naming replica and call.
+  failure call_failed(std::uint32_t local, failure why);
 
   /// The run whose merge function runs on this thread right now, for `inside`.
   static std::shared_ptr<detail::replica_run> merging();
@@ -98,10 +103,13 @@ private:
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
     std::uint64_t life = 0;                         ///< of the lane: a replaced one ends
   };
+  void tell();
+  void await_news(std::unique_lock<std::mutex>& lock, time_point deadline);
   void start_lane(std::uint32_t local);
   void serve(std::uint32_t local, std::uint64_t life);
   void execute(std::uint32_t local, const std::shared_ptr<detail::replica_run>& run);
-  void note_end(std::uint32_t local, detail::replica_run& run, std::exception_ptr why);
+  void note_end(std::uint32_t local, detail::replica_run& run, std::exception_ptr why,
+                std::shared_ptr<detail::replica_run> around);
   bool note_failure(detail::replica_run& run, failure why);
   void interrupt_all(detail::replica_run& run, std::unique_lock<std::mutex>& lock);
   void abort(detail::replica_run& run, failure why, std::unique_lock<std::mutex>& lock);
@@ -119,6 +127,8 @@ private:
   const replica_lanes_options options_;
   mutable std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;
+  std::atomic<std::uint64_t> news_{
+    0}; ///< how often `changed_` was notified: written under the lock
   std::vector<slot> slots_;
   std::optional<failure> failed_{};
   std::uint32_t lost_ = 0;

@@ -3,39 +3,12 @@
 #include <cstring>
 
 #include <troupe/actors/detail/kernel_specs.hpp>
+#include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/planted.hpp>
 #include <troupe/kernels/elementwise.hpp>
 #include <troupe/kernels/gather_scatter.hpp>
 
 namespace troupe {
-
-namespace {
-
-/// Takes a lock that is held for tens of microseconds at most: an update of one shard. Going to
-/// sleep for it and being woken costs more than that, so it looks for a while first; then it sleeps
-/// like any other.
-class patient_lock {
-public:
-  explicit patient_lock(std::mutex& m) : lock_{m, std::defer_lock} {
-    constexpr int looks_max = 2'000; // about 100 us
-    for (int i = 0; i < looks_max; ++i) {
-      if (lock_.try_lock())
-        return;
-      pause();
-    }
-    lock_.lock();
-  }
-
-private:
-  static void pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  std::unique_lock<std::mutex> lock_;
-};
-
-} // namespace
 
 namespace {
 
@@ -123,7 +96,7 @@ std::size_t shard::size_bytes() const {
 }
 
 shard_snapshot shard::read() {
-  patient_lock lock{mutex_};
+  detail::patient_lock lock{mutex_};
   return {values_.snapshot(), version_};
 }
 
@@ -138,7 +111,7 @@ result<std::uint64_t> shard::gather(std::span<const std::int64_t> rows, mutable_
   if (bad < rows.size())
     return make_failure(errc::out_of_range, label() + ": gather of row " + std::to_string(rows[bad])
                                               + " of " + std::to_string(rows_) + " rows");
-  patient_lock lock{mutex_};
+  detail::patient_lock lock{mutex_};
   if (row_bytes > 0 && !rows.empty())
     kernels::gather_row_bytes(values_.bytes(), row_bytes, rows, to);
   return version_;
@@ -146,7 +119,7 @@ result<std::uint64_t> shard::gather(std::span<const std::int64_t> rows, mutable_
 
 result<mutation_answer> shard::mutate(const mutation_piece& piece, const origin& from,
                                       const piece_gate* gate, ledger_verdict* verdict) {
-  patient_lock lock{mutex_};
+  detail::patient_lock lock{mutex_};
   if (gate)
     if (auto why = gate->refuse(piece, from))
       return std::move(*why);

@@ -144,6 +144,14 @@ public:
   [[noreturn]] virtual void leave_now(int code) = 0;
   /// Lets others run, on a lane or a user thread.
   virtual void yield() = 0;
+  /// Asks that the calling lane runs on part `part` of `parts` equal parts of the cores that this
+  /// process may use, so that lanes that compute at the same time are not put on one core while
+  /// another is idle. A lane may still move within its part. Nothing where there are fewer cores
+  /// than parts, and in simulation.
+  virtual void keep_to_part(std::uint32_t part, std::uint32_t parts) {
+    (void)part;
+    (void)parts;
+  }
   /// Stands for `d` of computing on the calling lane: nothing in production, virtual time in
   /// simulation. 0: what a step costs that says nothing.
   virtual void spend(duration d) { (void)d; }

@@ -90,7 +90,9 @@ void sync_state::start() {
            .replicas = local_count(),
            .grace_ms = options_.grace_ms,
            .call_timeout = options_.collective_timeout,
-           .prepare = [group = group_] { group->prepare(); },
+           // As in the group's own waits, but in a simulation, where looking takes virtual time.
+           .spin = env.transport.shares_memory() ? std::chrono::microseconds{200} : duration{},
+           .prepare = [group = group_] { return group->prepare(); },
            .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
            .replaced =
              [group = group_, lives = lives_](std::uint32_t local) {
@@ -197,7 +199,6 @@ std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, s
 
 void sync_state::collective(std::uint32_t local, replica_call call,
                             const std::function<result<void>(collective_group&)>& drive) {
-  auto text = to_string(call);
   const bool on_devices = call.on_devices;
   lanes_->begin_call(local, std::move(call));
   const auto member = group_->member(local);
@@ -205,12 +206,11 @@ void sync_state::collective(std::uint32_t local, replica_call call,
   if (done)
     return lanes_->end_call(local);
   auto why = std::move(done.error());
-  why.text = "replica " + std::to_string(first_id() + local) + ": " + text + ": " + why.text;
   if (on_devices) // the others may wait for this one in the group itself, which knows of nothing
-    member->revoke(why.text);
+    member->revoke("replica " + std::to_string(first_id() + local) + ": " + why.text);
   if (why.code != errc::invalid_argument)
     group_->broke(local);
-  throw_failure(lanes_->call_failed(std::move(why)));
+  throw_failure(lanes_->call_failed(local, std::move(why)));
 }
 
 const std::string& sync_state::logical_device(std::uint32_t local, std::uint32_t logical) const {

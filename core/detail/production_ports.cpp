@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <thread>
+#include <vector>
 
 #include <pthread.h>
 #include <sched.h>
@@ -87,6 +88,18 @@ private:
   std::thread thread_;
 };
 
+/// The cores that this process may use, or none where the system doesn't say.
+std::vector<int> cores_here() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  std::vector<int> out;
+  if (::sched_getaffinity(0, sizeof all, &all) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &all))
+        out.push_back(core);
+  return out;
+}
+
 class thread_lanes final : public lane_port {
 public:
   std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
@@ -94,6 +107,21 @@ public:
   }
   [[noreturn]] void leave_now(int code) override { ::_exit(code); }
   void yield() override { ::sched_yield(); }
+  void keep_to_part(std::uint32_t part, std::uint32_t parts) override {
+    TROUPE_ASSERT(part < parts, "a part is one of all parts");
+    const std::size_t n = cores_.size();
+    if (parts < 2 || n < parts)
+      return;
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    for (std::size_t i = part * n / parts; i < (part + 1) * n / parts; ++i)
+      CPU_SET(cores_[i], &own);
+    // A hint: where the system refuses it, the lane runs wherever it runs.
+    (void)::pthread_setaffinity_np(::pthread_self(), sizeof own, &own);
+  }
+
+private:
+  const std::vector<int> cores_ = cores_here(); // before any lane keeps to a part
 };
 
 class machine_ports final : public production_ports {

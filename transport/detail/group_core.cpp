@@ -7,6 +7,7 @@
 #include <troupe/core/planted.hpp>
 #include <troupe/kernels/hash.hpp>
 #include <troupe/transport/detail/host_area.hpp>
+#include <troupe/transport/detail/pause.hpp>
 #include <troupe/transport/detail/process_area.hpp>
 
 namespace troupe::detail {
@@ -15,6 +16,8 @@ namespace {
 
 constexpr int yields_max = 4096; // a second bound, should the clock stand still
 constexpr std::uint32_t look_every = 64;
+// How long one that keeps its core does so.
+constexpr duration keep_core_max = std::chrono::microseconds{50};
 constexpr duration tell_max = std::chrono::milliseconds{100};
 // Time for answers before a deadline.
 constexpr duration ask_before = std::chrono::milliseconds{100};
@@ -72,6 +75,7 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   spec_.locality =
     options_.locality.value_or(env_.transport.shares_memory() ? this_locality() : group_locality{});
   class_ = group_class::network;
+  keeps_core_ = false;
   operation_ = 0;
   plans_.clear();
   const time_point until = after(env_.clock.now(), deadline);
@@ -229,10 +233,12 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
     if (moved && *moved)
       continue;
     const time_point now = env_.clock.now();
+    // Whoever yields on a busy core gives away its turn, and the others of its group wait with it.
+    // Members that can have a core each keep it for as long as they usually wait.
     if (idle++ == 0)
-      spin_end = after(now, options_.spin);
+      spin_end = after(now, keeps_core_ ? std::min(options_.spin, keep_core_max) : options_.spin);
     if (now < std::min(spin_end, deadline) && idle < yields_max) {
-      env_.lanes.yield();
+      keeps_core_ ? pause_briefly() : env_.lanes.yield();
       continue;
     }
     if (sleep(engine, task, deadline))

@@ -84,6 +84,7 @@ private:
   epoch_spec spec_{};
   group_epoch newest_{};
   group_class class_ = group_class::network;
+  bool keeps_core_ = false; ///< while it waits, for a while; see `drive`
   std::uint32_t operation_ = 0;
   bool asked_ = false; ///< in this operation, who still drives it
   std::vector<data_link> links_{};

@@ -5,6 +5,7 @@
 #include <troupe/transport/detail/group_core.hpp>
 #include <troupe/transport/detail/host_area.hpp>
 #include <troupe/transport/detail/network_engine.hpp>
+#include <troupe/transport/detail/pause.hpp>
 #include <troupe/transport/detail/process_area.hpp>
 
 /// What the members of an epoch share, and what carries an operation therefore.
@@ -41,6 +42,7 @@ result<void> group_core::share_memory(time_point deadline) {
   if (size() > 1 && one_process) {
     process_ = find_process_area(key_of(spec_, door_.group()), size());
     class_ = group_class::process;
+    keeps_core_ = have_cores(size());
   } else if (size() > 1 && one_host) {
     return share_host_memory(deadline);
   }

@@ -41,6 +41,18 @@ TEST_CASE("lockstep: alike calls agree, whoever is ahead") {
   CHECK(l.waiting() == "op 6 b sum f32[2] waits for {4, 6}");
 }
 
+TEST_CASE("lockstep: the call that a replica stands in, until the others' ends too") {
+  lockstep l{0, 2};
+  CHECK(!l.begin(0, call("a")));
+  CHECK(!l.begin(1, call("a")));
+  l.done(0);
+  CHECK(!l.begin(0, call("b")));
+  CHECK(l.current(0) == call("b"));
+  CHECK(l.current(1) == call("a"));
+  l.done(1);
+  CHECK(l.current(0) == call("b"));
+}
+
 TEST_CASE("lockstep: a different call quotes both, with the number and the replicas' ids") {
   lockstep l{0, 2};
   CHECK(!l.begin(0, call("a")));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -147,4 +148,52 @@ TEST_CASE("production lane: leave_now ends the process with the code and runs no
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 42);
+}
+
+namespace {
+
+std::set<int> cores_of_this_thread() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  std::set<int> out;
+  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &all))
+      out.insert(core);
+  return out;
+}
+
+/// Where a lane may run that keeps to a part.
+std::set<int> cores_of_part(production_ports& ports, std::uint32_t part, std::uint32_t parts) {
+  std::set<int> out;
+  auto lane = ports.lanes().start("part", [&] {
+    ports.lanes().keep_to_part(part, parts);
+    out = cores_of_this_thread();
+  });
+  lane->join();
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("production lanes: parts have cores of their own, and all of them together") {
+  auto ports = make_production_ports();
+  const auto all = cores_of_this_thread();
+  const auto n = static_cast<std::uint32_t>(all.size());
+  for (std::uint32_t parts : {1u, 2u, 3u, n, n + 1}) {
+    CAPTURE(parts);
+    std::set<int> seen;
+    std::size_t cores = 0;
+    for (std::uint32_t part = 0; part < parts; ++part) {
+      const auto own = cores_of_part(*ports, part, parts);
+      CHECK(!own.empty());
+      if (parts > n) // nobody keeps to anything
+        CHECK(own == all);
+      cores += own.size();
+      seen.insert(own.begin(), own.end());
+    }
+    CHECK(seen == all);
+    CHECK(cores == (parts > n ? std::size_t{parts} * n : n));
+  }
+  CHECK(cores_of_this_thread() == all); // others' lanes are others'
 }
