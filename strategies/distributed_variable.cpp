@@ -359,7 +359,11 @@ void replica_context::apply(const distributed_variables& variables,
     throw_failure(errc::invalid_argument, "apply: " + std::to_string(gradients.size())
                                             + " gradients for " + std::to_string(variables.size())
                                             + " variables");
-  const auto sums = all_reduce(op, gradients);
+  // One replica's gradients are their own sum and mean: nothing to copy, they are only read.
+  const bool alone = state_->count() == 1 && (op == reduce_op::sum || op == reduce_op::mean);
+  if (alone)
+    check_current("apply");
+  const auto sums = alone ? gradients : all_reduce(op, gradients);
   bool shared = false;
   for (std::size_t i = 0; i < variables.size(); ++i) {
     variables[i].core()->apply(sums[i]);

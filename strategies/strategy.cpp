@@ -1,6 +1,7 @@
 #include <troupe/strategies/strategy.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <troupe/device/context.hpp>
@@ -376,6 +377,30 @@ replica_call described(const char* kind, const reduction& op, const tensor& x) {
   return {.kind = kind, .how = std::move(how), .type = x.type(), .shapes = {x.shape()}};
 }
 
+/// Makes copies of tensors of one type. Those that fit into one bucket are parts of one block,
+/// which is the result: the reduction then packs and unpacks nothing.
+tensor copied(std::span<tensor> xs, std::size_t bucket_bytes) {
+  std::int64_t elements = 0;
+  for (const auto& x : xs)
+    elements += x.size();
+  const auto type = xs[0].type();
+  if (xs.size() == 1 || static_cast<std::size_t>(elements) * size_of(type) > bucket_bytes) {
+    for (auto& x : xs)
+      x = x.clone();
+    return {};
+  }
+  tensor bucket{type, {elements}};
+  const auto owner = std::make_shared<tensor>(bucket);
+  auto* at = bucket.mutable_bytes().data();
+  for (auto& x : xs) {
+    if (x.size_bytes() > 0)
+      std::memcpy(at, x.bytes().data(), x.size_bytes());
+    x = tensor{type, x.shape(), owner, at};
+    at += x.size_bytes();
+  }
+  return bucket;
+}
+
 } // namespace
 
 tensor replica_context::all_reduce(const reduction& op, const tensor& x,
@@ -403,7 +428,7 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
     return out;
   }
   for (const auto& x : xs)
-    out.push_back(mean ? widened_for_mean(x) : x.clone());
+    out.push_back(mean && is_integer(x.type()) ? widened_for_mean(x) : x);
   auto with = state_->own_deadline(options);
   // One call for each run of tensors of a type: a mean of integers is another operation.
   for (std::size_t at = 0; at < out.size();) {
@@ -418,8 +443,11 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
       call.shapes.push_back(out[i].shape());
     with.what = state_->words_for(call);
     call.options = options;
+    const auto own = std::span{out}.subspan(at, end - at);
+    auto bucket = copied(own, with.bucket_bytes);
     state_->collective(local_, std::move(call), [&](collective_group& group) {
-      return group.all_reduce(std::span{out}.subspan(at, end - at), how, with);
+      return bucket.defined() ? group.all_reduce(bucket, how, with)
+                              : group.all_reduce(own, how, with);
     });
     for (std::size_t i = at; apart && i < end; ++i)
       out[i] = detail::divide(out[i], divisor());

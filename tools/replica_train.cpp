@@ -167,9 +167,12 @@ piece_result replica_run::piece(tr::replica_context& ctx, const tr::element& bat
     got = k::mlp_gradients<float, std::int64_t>(in, batch.images().as<float>(), labels,
                                                 memory.workspace_for(labels.size()), out);
   }
-  const auto share = static_cast<float>(static_cast<double>(rows) / static_cast<double>(all_rows));
-  for (auto& g : gradients)
-    k::scale<float>(share, g.as<float>(), g.mutable_as<float>());
+  if (rows != all_rows) {
+    const auto share =
+      static_cast<float>(static_cast<double>(rows) / static_cast<double>(all_rows));
+    for (auto& g : gradients)
+      k::scale<float>(share, g.as<float>(), g.mutable_as<float>());
+  }
   ctx.apply(weights_, gradients, tr::reduce_op::sum);
   return {.loss_sum = got.loss * static_cast<double>(rows), .rows = rows};
 }
