@@ -3,19 +3,18 @@
 // on two against one. The step is that of `troupe train fashion_mnist --strategy mirrored`. Beside
 // two replicas stand two plain loops on threads of their own, which exchange nothing: what the
 // machine's two cores give at most. The `_cpu` rows count processor time of all threads.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <exception>
 #include <thread>
 
-#include <troupe/kernels/elementwise.hpp>
 #include <troupe/troupe.hpp>
 
 #include "detail/bench.hpp"
 #include "detail/plain_loop.hpp"
 
 namespace tr = troupe;
-namespace kn = troupe::kernels;
 using bench::batch_len, bench::epoch_steps, bench::plain_loop, bench::sample, bench::scratch;
 
 namespace {
@@ -34,7 +33,7 @@ public:
       scratch_(strategy_.num_local_replicas()),
       weights_{strategy_.scope([] { return make_weights(); })},
       batches_{
-        tr::distribute_dataset(strategy_, bench::training_data(batch_len * scratch_of(strategy_)))},
+        tr::distribute_dataset(strategy_, bench::training_data(batch_len * scratch_.size()))},
       input_{batches_.iterate()} {}
 
   /// Seconds for `steps` batches of 64 rows, on all replicas together.
@@ -71,8 +70,6 @@ public:
   }
 
 private:
-  static std::size_t scratch_of(const tr::strategy& s) { return s.num_local_replicas(); }
-
   static tr::distributed_variables make_weights() {
     tr::distributed_variables out;
     for (std::size_t i = 0; i < 4; ++i)
@@ -97,11 +94,8 @@ private:
       }
       loss = bench::gradients_of(w, batch, own);
     }
-    if (rows != all_rows) {
-      const auto share = static_cast<float>(rows) / static_cast<float>(all_rows);
-      for (auto& g : own.gradients)
-        kn::scale<float>(share, g.as<float>(), g.mutable_as<float>());
-    }
+    if (rows != all_rows)
+      bench::take_share(own, static_cast<float>(rows) / static_cast<float>(all_rows));
     ctx.apply(weights_, {own.gradients.begin(), own.gradients.end()}, tr::reduce_op::sum);
     return static_cast<float>(loss);
   }
@@ -143,6 +137,9 @@ public:
     other.join();
     return bench::seconds_since(begin);
   }
+
+  /// The greater one.
+  float last_loss() const { return std::max(loops_[0].last_loss(), loops_[1].last_loss()); }
 
 private:
   std::array<plain_loop, 2> loops_;
@@ -232,7 +229,7 @@ int train(bench::report& out, contenders& all) {
     }
   }
   for (const float loss : {all.one_device.last_loss(), all.one.last_loss(), all.two.last_loss(),
-                           all.plain.last_loss()})
+                           all.plain.last_loss(), all.loops.last_loss()})
     if (!(loss > 0 && loss < 2.3f)) {
       std::fprintf(stderr, "mirrored_overhead: a loss of %g: this is not training\n",
                    static_cast<double>(loss));

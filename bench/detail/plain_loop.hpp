@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include <troupe/kernels/elementwise.hpp>
 #include <troupe/kernels/mlp.hpp>
 #include <troupe/kernels/optimizers.hpp> // the update rule that Troupe runs itself
 #include <troupe/troupe.hpp>
@@ -54,6 +55,12 @@ double gradients_of(const std::array<Weight, 4>& weights, const tr::element& bat
            std::span<const Weight>{weights}, batch.images().as<float>(),
            batch.labels().as<std::int64_t>(), at.workspace, out)
     .loss;
+}
+
+/// Makes the gradients of a part of a batch that part of the whole batch's, `share` of its rows.
+inline void take_share(scratch& at, float share) {
+  for (auto& g : at.gradients)
+    kn::scale<float>(share, g.as<float>(), g.mutable_as<float>());
 }
 
 /// The same work in a loop on one thread, updates in place.
