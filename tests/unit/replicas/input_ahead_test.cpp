@@ -47,8 +47,9 @@ std::int64_t first_of(const distributed_batch& batch) {
 
 TEST_CASE("SYNC-INP-8 SYNC-OPT-I as many steps are made ahead as a replica's buffer has") {
   auto s = mirrored_over(2);
-  for (const auto& [options, steps] :
+  for (const auto& [options, buffer] :
        {std::pair{distribute_options{}, 1}, std::pair{ahead(3), 3}, std::pair{ahead(1), 1}}) {
+    const int steps = buffer;
     counted count;
     auto input = distribute_dataset(s, count.rows(40), options).iterate();
     CHECK(count.steps() == 0);
