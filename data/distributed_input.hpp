@@ -73,7 +73,8 @@ struct input_step {
 };
 
 /// One worker's input pipeline. One thread at a time, but for what describes it: `element_spec`,
-/// `cardinality` and the like may be asked while another thread takes steps. Movable. The context's ports outlive it.
+/// `cardinality` and the like may be asked while another thread takes steps. Movable. The context's
+/// ports outlive it.
 class pipeline_pieces {
 public:
   /// Of a dataset of global batches. Throws `invalid_argument` for options that cannot be used,
