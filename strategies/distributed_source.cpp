@@ -34,10 +34,25 @@ piece_pipelines distributed_source::open() const {
   return out;
 }
 
+namespace {
+
+bool has_gpu(const sync_state& of) {
+  for (std::uint32_t i = 0; i < of.local_count(); ++i)
+    if (of.hardware(i).kind == device_kind::gpu)
+      return true;
+  return false;
+}
+
+} // namespace
+
 std::uint32_t distributed_source::steps_ahead() const {
   // What is made on a device is not fetched to it (row SYNC-OPT-1); the default strategy's dataset
   // is iterated as it is (row SYNC-DEF-5).
   if (of_->is_standard() || options_.input.place_dataset_on_device)
+    return 0;
+  // A lane beside replicas that compute on the same cores costs more than it saves, measured: it
+  // is for who asks.
+  if (!options_.input.prefetch_to_device && !has_gpu(*of_))
     return 0;
   return options_.input.per_replica_buffer_size;
 }

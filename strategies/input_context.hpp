@@ -54,8 +54,9 @@ std::string to_string(input_replication mode);
 
 /// How input reaches the replicas (row SYNC-OPT-I).
 struct input_options {
-  /// Put batches on the replica's device ahead of time. Unset: yes, where there is anything to
-  /// fetch.
+  /// Put batches on the replica's device ahead of time. Unset: yes, where a replica is on a GPU.
+  /// Where all are on CPUs there is nothing to fetch, and steps are made ahead, by a lane of the
+  /// input, only where this is set.
   std::optional<bool> prefetch_to_device{};
   input_replication replication = input_replication::per_worker;
   /// Build the dataset on the replica's device, not on the host.

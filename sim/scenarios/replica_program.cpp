@@ -65,7 +65,10 @@ public:
     call("distribute_dataset", 2, [&] {
       const auto rows = rows_a_replica * std::int64_t{s_.num_replicas_in_sync()};
       const auto all = dataset::range(std::int64_t{1} << 40).batch(rows);
-      input_ = std::make_unique<distributed_iterator>(distribute_dataset(s_, all).iterate());
+      distribute_options how;
+      if (of_.run_.draws("input").below(2) == 0)
+        how.input = {.prefetch_to_device = true, .per_replica_buffer_size = 2};
+      input_ = std::make_unique<distributed_iterator>(distribute_dataset(s_, all, how).iterate());
     });
     checkpoint_.add(variables_.all());
     checkpoint_.add_counter("step", step_);

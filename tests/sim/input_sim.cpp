@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 
 distribute_options ahead(std::uint32_t steps) {
   distribute_options out;
+  out.input.prefetch_to_device = true;
   out.input.per_replica_buffer_size = steps;
   return out;
 }
