@@ -161,8 +161,10 @@ void replica_group::close(time_point deadline) {
     options_.links->close(deadline);
 }
 
-void replica_group::broke(std::uint32_t local) {
+void replica_group::broke(std::uint32_t local, const std::shared_ptr<collective_group>& member) {
   std::lock_guard lock{mutex_};
+  if (members_.empty() || members_[local] != member) // of a lane that was left behind
+    return;
   broken_ = std::max(broken_, joined_[local]);
 }
 

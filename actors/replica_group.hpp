@@ -74,7 +74,7 @@ public:
   /// place, in the next epoch.
   void renew(std::uint32_t local);
   /// The epoch has ended: the next `join` makes another.
-  void broke(std::uint32_t local);
+  void broke(std::uint32_t local, const std::shared_ptr<collective_group>& member);
   /// Ends what the member waits for, on all members.
   void interrupt(std::uint32_t local, const std::string& why);
   /// Lets go of all connections. @pre no lane of the replicas is in the group any more, nor comes

@@ -158,20 +158,22 @@ bool input_ahead::has_lane() {
   if (steps == 0)
     return false;
   const auto& of = source_->of();
+  const auto& env = of->env();
   if (!queue_) {
-    queue_ = std::make_shared<input_queue>(of->env(), maker_, steps);
-    of->keep_track(queue_);
+    auto queue = std::make_shared<input_queue>(env, maker_, steps);
+    if (of->keep_track(queue)) // else the strategy was closed just now
+      queue_ = std::move(queue);
   }
   given_ = maker_->positions();
-  if (!queue_->begin())
+  if (!queue_ || !queue_->begin())
     throw_failure(errc::wrong_state, "next: the runtime of " + of->text() + " has ended");
   try {
-    lane_ = of->env().lanes.start("input." + std::to_string(of->first_id()),
-                                  [queue = queue_] { queue->serve(); });
+    lane_ = env.lanes.start("input." + std::to_string(of->first_id()),
+                            [queue = queue_] { queue->serve(); });
     direct_ = false;
     return true;
   } catch (const std::exception& e) { // the system has none left: steps are made one by one
-    trace(of->env(), "input.no_lane", {{"strategy", of->text()}, {"why", e.what()}});
+    trace(env, "input.no_lane", {{"strategy", of->text()}, {"why", e.what()}});
     queue_->never_began();
     given_.reset();
     return false;

@@ -179,8 +179,8 @@ public:
   /// Streams, tensors and kernels of the replica's device. Throws `device_unavailable`.
   device_context& device();
   /// `x` in the memory of the replica's device, for its stream, not to be written to. A part of the
-  /// step's input that lies there already is not copied again (row SYNC-INP-7); on a CPU it is `x`
-  /// itself. Throws `device_unavailable`, `device_memory`.
+  /// input that lies there is not copied again (row SYNC-INP-7), so clone what you change in place;
+  /// on a CPU it is `x` itself. Throws `device_unavailable`, `device_memory`.
   device_tensor on_device(const tensor& x);
 
   /// The element-wise reduction over all replicas, the same bits for each, in replica order.

@@ -120,10 +120,13 @@ void sync_state::follow_runtime() {
   });
 }
 
-void sync_state::keep_track(const std::shared_ptr<strategy_part>& part) {
+bool sync_state::keep_track(const std::shared_ptr<strategy_part>& part) {
   std::lock_guard lock{parts_mutex_};
+  if (parts_closed_)
+    return false;
   std::erase_if(parts_, [](const auto& each) { return each.expired(); });
   parts_.push_back(part);
+  return true;
 }
 
 bool sync_state::close_parts(time_point deadline) {
@@ -131,6 +134,7 @@ bool sync_state::close_parts(time_point deadline) {
   {
     std::lock_guard lock{parts_mutex_};
     all.swap(parts_);
+    parts_closed_ = true;
   }
   bool clean = true;
   for (const auto& each : all)
@@ -205,12 +209,14 @@ void sync_state::collective(std::uint32_t local, replica_call call,
   auto done = drive(*member);
   if (done)
     return lanes_->end_call(local);
-  auto why = std::move(done.error());
+  const auto code = done.error().code;
+  // First, or the others' calls, which end with this one, would be taken for what went wrong.
+  auto told = lanes_->call_failed(local, std::move(done.error()));
   if (on_devices) // the others may wait for this one in the group itself, which knows of nothing
-    member->revoke("replica " + std::to_string(first_id() + local) + ": " + why.text);
-  if (why.code != errc::invalid_argument)
-    group_->broke(local);
-  throw_failure(lanes_->call_failed(local, std::move(why)));
+    member->revoke(told.text);
+  if (code != errc::invalid_argument)
+    group_->broke(local, member);
+  throw_failure(std::move(told));
 }
 
 const std::string& sync_state::logical_device(std::uint32_t local, std::uint32_t logical) const {

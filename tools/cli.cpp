@@ -92,6 +92,9 @@ void finish_train(train_command& train, const raw_flags& raw) {
     tr::throw_failure(tr::errc::bad_config, "--processes: not with --strategy " + strategy
                                               + ", which runs in one process");
   const bool peers = strategy == "multi_worker_mirrored";
+  if (peers && train.launch.training.seconds > 0)
+    tr::throw_failure(tr::errc::bad_config, "--seconds: with --strategy " + strategy
+                                              + " each worker would stop by a clock of its own");
   if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
     tr::throw_failure(tr::errc::bad_config, "--kill: with --strategy " + strategy
                                               + " there must be a --checkpoint to go on from");

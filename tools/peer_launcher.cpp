@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 #include <arpa/inet.h>
@@ -21,6 +22,8 @@ namespace tool {
 namespace {
 
 namespace tr = troupe;
+
+constexpr std::int64_t leave_ms = 5'000; ///< from the first worker's end to that of all
 
 volatile std::sig_atomic_t told_to_end = 0;
 
@@ -65,7 +68,7 @@ std::string cluster_text(std::uint32_t workers) {
 /// Children that a signal ended, or that said no. The code of the first that did.
 int code_of(const children& all) {
   for (const auto& c : all.all()) {
-    if (!c.status)
+    if (!c.status || c.hit) // those that were killed on purpose
       continue;
     if (WIFSIGNALED(*c.status))
       return 128 + WTERMSIG(*c.status);
@@ -132,6 +135,8 @@ public:
       }
       for (const auto& f : plan_.due(now_ms() - begin_ms_, living()))
         hit(f);
+      if (done_ms_ && now_ms() > *done_ms_ + leave_ms)
+        end_late_ones();
       ::usleep(20'000);
     }
     if (kills_ > 0)
@@ -182,14 +187,25 @@ private:
 
   void on_end(child& c) {
     const bool well = WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == 0;
-    if (c.hit && !ending_ && !someone_is_done_) {
+    if (c.hit && !ending_ && !done_ms_) {
       ++restarts_;
       return start(c);
     }
-    if (!well)
+    if (!well && !(c.hit && done_ms_)) // training was over when it was killed
       std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c.task).c_str());
-    if (well && !std::exchange(someone_is_done_, true)) // so are the others
+    if (well && !done_ms_) { // so are the others
+      done_ms_ = now_ms();
       end_plan();
+    }
+  }
+
+  /// One that was killed and started again when the others had met for the last time finds nobody.
+  void end_late_ones() {
+    for (auto& c : all_.all())
+      if (c.lives() && c.starts > 1) {
+        c.hit = true;
+        all_.signal(c, SIGKILL);
+      }
   }
 
   const launch_options& options_;
@@ -198,7 +214,7 @@ private:
   children all_{};
   std::int64_t begin_ms_ = 0;
   bool ending_ = false;
-  bool someone_is_done_ = false;
+  std::optional<std::int64_t> done_ms_{}; ///< when the first worker had ended well
   std::uint32_t kills_ = 0;
   std::uint32_t restarts_ = 0;
 };

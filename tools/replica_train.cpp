@@ -303,9 +303,9 @@ training_report replica_run::go() {
   listener_.trained();
   report_.replicas = strategy_.num_replicas_in_sync();
   compare();
-  if (with_.barrier) // nobody comes back for those who have left
-    with_.barrier();
   evaluate();
+  if (with_.barrier) // last: nobody comes back for those who have left
+    with_.barrier();
   return report_;
 }
 

@@ -126,7 +126,7 @@ public:
   bool warn_once() { return !warned_.exchange(true); }
   bool close(time_point deadline);
   /// `part` is closed before the strategy is, if it is still there.
-  void keep_track(const std::shared_ptr<strategy_part>& part);
+  bool keep_track(const std::shared_ptr<strategy_part>& part);
 
   /// The group's counter (protocol 6.3).
   std::int64_t committed_steps() const { return steps_; }
@@ -164,6 +164,7 @@ private:
   std::shared_ptr<std::vector<std::atomic<std::uint32_t>>> lives_{};
   std::mutex parts_mutex_{};
   std::vector<std::weak_ptr<strategy_part>> parts_{};
+  bool parts_closed_ = false;
 };
 
 /// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.

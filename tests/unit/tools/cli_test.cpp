@@ -107,6 +107,7 @@ TEST_CASE("cli: wrong values and combinations are named") {
     return usage(all);
   };
   CHECK(says(with({"worker:every=2s"}), "--checkpoint"));
+  CHECK(says(with({"worker:every=2s", "--checkpoint", "c", "--seconds", "2"}), "--seconds"));
   CHECK(says(with({"ps:every=2s", "--checkpoint", "c"}), "workers only"));
   CHECK(says(usage({"train", "fashion_mnist", "--resume"}), "--checkpoint"));
   CHECK(says(usage({"train", "fashion_mnist", "--processes", "--kill", "worker:every=2"}),
