@@ -122,11 +122,11 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
 TEST_CASE("processes: equal workers are killed, and the same weights come of it") {
   scratch at;
   const std::string train =
-    "troupe train fashion_mnist --epochs 1 --replicas 1 --processes "
+    "troupe train fashion_mnist --epochs 12 --replicas 1 --processes "
     "--workers 3 --strategy multi_worker_mirrored";
   auto calm = run(train);
   auto before = count_processes("troupe train");
-  auto seen = run(train + " --checkpoint-every 20 --kill worker:every=1500ms --checkpoint "
+  auto seen = run(train + " --checkpoint-every 20 --kill worker:every=2s --checkpoint "
                   + (at.path / "saved").string());
   CAPTURE(seen.text);
   CHECK(seen.code == 0);
