@@ -247,16 +247,23 @@ troupe::gradient_reducer replica_context::gradient_reducer(
   return troupe::gradient_reducer{*this, options};
 }
 
+namespace {
+
+replica_call call_of(const char* kind, const gradient_reducer_options& options) {
+  return {.kind = kind,
+          .how = std::string{to_string(options.op)},
+          .type = options.bf16 ? dtype::bf16 : dtype::f32,
+          .on_devices = true,
+          .options = {.deadline = options.deadline}};
+}
+
+} // namespace
+
 void replica_context::reduce_bucket(const std::vector<device_tensor>& bucket,
                                     const gradient_reducer_options& options) {
   if (state_->count() == 1)
     return;
-  replica_call call{.kind = "reduce_gradients",
-                    .how = std::string{to_string(options.op)},
-                    .type = options.bf16 ? dtype::bf16 : dtype::f32,
-                    .shapes = {},
-                    .on_devices = true,
-                    .options = {.deadline = options.deadline}};
+  auto call = call_of("reduce_gradients", options);
   for (const auto& each : bucket)
     call.shapes.push_back(each.shape());
   const auto scale = options.op == reduce_op::mean ? 1.0f / static_cast<float>(divisor()) : 1.0f;
@@ -283,12 +290,7 @@ void replica_context::reduce_bucket(const std::vector<device_tensor>& bucket,
 void replica_context::finish_buckets(const gradient_reducer_options& options) {
   if (state_->count() == 1)
     return;
-  replica_call call{.kind = "finish_gradients",
-                    .how = std::string{to_string(options.op)},
-                    .type = options.bf16 ? dtype::bf16 : dtype::f32,
-                    .shapes = {},
-                    .on_devices = true,
-                    .options = {.deadline = options.deadline}};
+  auto call = call_of("finish_gradients", options);
   auto with = state_->own_deadline(call.options);
   with.what = state_->words_for(call);
   auto& here = device();

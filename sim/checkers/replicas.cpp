@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/sim/checkers/support.hpp>
+#include <troupe/sim/checkers/call_watch.hpp>
 
 namespace troupe::sim {
 
@@ -14,21 +14,21 @@ namespace {
 
 class replica_checker final : public checker {
 public:
-  explicit replica_checker(verdict_sink sink) : fail_{std::move(sink)} {}
+  explicit replica_checker(verdict_sink sink) : fail_{std::move(sink)}, calls_{fail_} {}
 
   void on(const observed& e, std::uint64_t key) override {
     switch (key) {
       case event_key("replica.life"): return entered(e);
       case event_key("replica.applied"): return applied(e);
-      case event_key("replica.begun"): return begun(e);
-      case event_key("replica.ended"): return ended(e);
+      case event_key("replica.begun"): return calls_.begun(e);
+      case event_key("replica.ended"): return calls_.ended(e);
       case event_key("replica.failed"): return failed(e);
       case event_key("replica.misdeed"): excused_ = true; return;
       case event_key("sim.action"): return disturbed(e);
       case event_key("sim.crash"):
       case event_key("sim.left"):
         excused_ = true;
-        open_.erase(e.node);
+        calls_.gone(e.node);
         lives_of_.erase(e.node);
         return;
       default: return;
@@ -36,13 +36,6 @@ public:
   }
 
 private:
-  /// A call that has not returned.
-  struct call {
-    std::string what{};
-    time_point at{};
-    duration deadline{};
-    bool disturbed = false; ///< its machine stood still or was slow meanwhile
-  };
   /// A strategy as its first member told of it.
   struct life {
     std::string starts{};
@@ -113,26 +106,6 @@ private:
 
   // -- calls, and what they end with
 
-  void begun(const observed& e) {
-    auto& at = open_[e.node] = {
-      .what = std::string{e.text("what")}, .at = e.at, .deadline = duration{e.integer("deadline")}};
-    if (auto slow = slow_until_.find(e.node); slow != slow_until_.end() && e.at < slow->second)
-      at.disturbed = true;
-  }
-
-  void ended(const observed& e) {
-    auto at = open_.find(e.node);
-    if (at == open_.end())
-      return;
-    constexpr auto slack = std::chrono::milliseconds{500};
-    auto took = e.at - at->second.at;
-    if (!at->second.disturbed && took > at->second.deadline + slack)
-      fail_("INV-A1", to_string(e.node) + " was " + std::to_string(to_ms(took)) + " ms in "
-                        + at->second.what + ", " + std::to_string(to_ms(at->second.deadline))
-                        + " ms are allowed");
-    open_.erase(at);
-  }
-
   void failed(const observed& e) {
     const auto why = std::string{e.text("why")};
     const auto code = static_cast<errc>(e.integer("code"));
@@ -158,15 +131,8 @@ private:
   }
 
   void disturbed(const observed& e) {
-    auto kind = e.text("kind");
-    excused_ = excused_ || kind != "restart";
-    if (kind == "slow")
-      slow_until_[e.node] =
-        e.integer("length") > 0 ? after(e.at, duration{e.integer("length")}) : never;
-    if (kind != "pause" && kind != "slow" && kind != "clock_drift" && kind != "clock_offset")
-      return;
-    if (auto at = open_.find(e.node); at != open_.end())
-      at->second.disturbed = true;
+    excused_ = excused_ || e.text("kind") != "restart";
+    calls_.disturbed(e);
   }
 
   verdict_sink fail_;
@@ -175,8 +141,7 @@ private:
   std::map<node_name, std::vector<int>> seen_{}; ///< newest process of each worker that it met
   std::map<node_name, std::set<std::int64_t>> lives_of_{};
   std::map<node_name, std::int64_t> current_{};
-  std::map<node_name, call> open_{};
-  std::map<node_name, time_point> slow_until_{};
+  call_watch calls_;
 };
 
 } // namespace

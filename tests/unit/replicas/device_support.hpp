@@ -21,26 +21,18 @@
 /// What the tests of replicas on devices share.
 namespace replicas_test {
 
-/// A runtime of its own whose devices are made-up GPUs, and CPUs beside them.
-struct gpu_host {
-  explicit gpu_host(std::uint32_t gpus = 2) {
+/// A host whose devices are made-up GPUs, and CPUs beside them.
+struct gpu_machine {
+  explicit gpu_machine(std::uint32_t gpus = 2) {
     configure(config);
     system = std::make_unique<caf::actor_system>(config);
     port.gpus = std::make_shared<fake_table>(env, fake_options{.devices = gpus});
     port.cpus = make_cpu_table(env, {.devices = 2});
     env.devices = &port;
-    rt = std::make_unique<runtime>(runtime_options{.workers = 1, .servers = 1},
-                                   runtime_host{*system, env, {}});
   }
-  ~gpu_host() {
-    port.gpus->release_hangs();
-    rt = nullptr;
-  }
-
   fake_table& table() { return *port.gpus; }
-  mirrored_strategy over(std::vector<std::string> devices, replica_options options = {}) {
-    return mirrored_strategy{*rt, std::move(devices), options};
-  }
+  const fake_table& table() const { return *port.gpus; }
+  runtime_host here() { return {*system, env, {}}; }
 
   struct both final : device_port {
     std::vector<std::shared_ptr<device_table>> tables() override { return {cpus, gpus}; }
@@ -55,6 +47,20 @@ struct gpu_host {
   caf::actor_system_config config{};
   std::unique_ptr<caf::actor_system> system;
   both port{};
+};
+
+/// With a runtime of its own.
+struct gpu_host : gpu_machine {
+  explicit gpu_host(std::uint32_t gpus = 2) : gpu_machine{gpus} {
+    rt = std::make_unique<runtime>(runtime_options{.workers = 1, .servers = 1}, here());
+  }
+  ~gpu_host() {
+    port.gpus->release_hangs();
+    rt = nullptr;
+  }
+  mirrored_strategy over(std::vector<std::string> devices, replica_options options = {}) {
+    return mirrored_strategy{*rt, std::move(devices), options};
+  }
   std::unique_ptr<runtime> rt;
 };
 

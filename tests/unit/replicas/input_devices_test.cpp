@@ -3,34 +3,17 @@
 // nothing was asked for. Method: a runtime whose devices are made-up GPUs, whose copies are
 // counted; CPU devices of this process.
 
+#include "device_support.hpp"
 #include "workers_support.hpp"
-
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-
-#include <troupe/device/fake_table.hpp>
-#include <troupe/transport/memory_transport.hpp>
 
 namespace {
 
 using namespace replicas_test;
 
-struct fake_port final : device_port {
-  std::vector<std::shared_ptr<device_table>> tables() override { return {table}; }
-  std::shared_ptr<fake_table> table{};
-};
-
-/// A host whose devices are two made-up GPUs.
-struct gpu_host {
-  gpu_host() {
-    configure(config);
-    system = std::make_unique<caf::actor_system>(config);
-    port.table = std::make_shared<fake_table>(env, fake_options{.devices = 2});
-    env.devices = &port;
-  }
+/// Two made-up GPUs, whose copies are counted.
+struct input_host : gpu_machine {
   runtime_options options() const { return {.workers = 1, .servers = 1, .devices = {"gpu:0"}}; }
-  runtime_host here() { return {*system, env, {}}; }
-  std::uint64_t copies() const { return port.table->calls("copy"); }
+  std::uint64_t copies() const { return table().calls("copy"); }
   /// So many copies were started; waits for it.
   bool copied(std::uint64_t n) const {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -39,15 +22,6 @@ struct gpu_host {
     spin_for(1ms); // and no more
     return copies() == n;
   }
-
-  std::unique_ptr<production_ports> ports = make_production_ports();
-  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  counting_tracer traced{};
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
-                  ports->waits(), *transport,      &traced};
-  caf::actor_system_config config{};
-  std::unique_ptr<caf::actor_system> system;
-  fake_port port{};
 };
 
 dataset rows(std::int64_t n) { return dataset::range(n).batch(2); }
@@ -72,7 +46,7 @@ per_replica<tensor> from_devices(const strategy& s, const distributed_batch& bat
 const device_id gpu0{device_kind::gpu, 0}, gpu1{device_kind::gpu, 1};
 
 TEST_CASE("SYNC-INP-7 SYNC-I27 SYNC-OPT-I pieces are on the replicas' GPUs before they ask") {
-  gpu_host host;
+  input_host host;
   {
     runtime rt{host.options(), host.here()};
     mirrored_strategy s{rt, std::vector<std::string>{"gpu:0", "gpu:1"}};
@@ -96,11 +70,11 @@ TEST_CASE("SYNC-INP-7 SYNC-I27 SYNC-OPT-I pieces are on the replicas' GPUs befor
     }
   }
   CHECK(host.traced.events("input.not_placed") == 0);
-  CHECK(host.port.table->census() == fake_census{});
+  CHECK(host.table().census() == fake_census{});
 }
 
 TEST_CASE("SYNC-INP-7 SYNC-I27 without prefetch to the device pieces stay in host memory") {
-  gpu_host host;
+  input_host host;
   runtime rt{host.options(), host.here()};
   mirrored_strategy s{rt, std::vector<std::string>{"gpu:0", "gpu:1"}};
   for (const auto& how :
@@ -116,7 +90,7 @@ TEST_CASE("SYNC-INP-7 SYNC-I27 without prefetch to the device pieces stay in hos
 }
 
 TEST_CASE("SYNC-I27 SYNC-OPT-1 a dataset placed on the device is there at once, nothing ahead") {
-  gpu_host host;
+  input_host host;
   runtime rt{host.options(), host.here()};
   mirrored_strategy s{rt, std::vector<std::string>{"gpu:0", "gpu:1"}};
   auto input =
@@ -134,7 +108,7 @@ TEST_CASE("SYNC-I27 SYNC-OPT-1 a dataset placed on the device is there at once, 
 }
 
 TEST_CASE("SYNC-ONE-3 one device gets its input ahead") {
-  gpu_host host;
+  input_host host;
   runtime rt{host.options(), host.here()};
   one_device_strategy s{rt, "gpu:1"};
   auto input = distribute_dataset(s, rows(40)).iterate();
@@ -146,7 +120,7 @@ TEST_CASE("SYNC-ONE-3 one device gets its input ahead") {
 }
 
 TEST_CASE("input: a replica without data has nothing on its device") {
-  gpu_host host;
+  input_host host;
   runtime rt{host.options(), host.here()};
   mirrored_strategy s{rt, std::vector<std::string>{"gpu:0", "gpu:1"}};
   auto batch = distribute_dataset(s, dataset::range(1).batch(2)).iterate().next();
@@ -156,18 +130,18 @@ TEST_CASE("input: a replica without data has nothing on its device") {
 }
 
 TEST_CASE("input: a device that takes no piece ahead takes it, or says why, when a replica asks") {
-  gpu_host host;
+  input_host host;
   runtime rt{host.options(), host.here()};
   one_device_strategy s{rt, "gpu:0"};
-  host.port.table->plant({.function = "allocate",
-                          .answer = {.status = device_status::out_of_memory, .text = "full"},
-                          .breaks = false});
+  host.table().plant({.function = "allocate",
+                      .answer = {.status = device_status::out_of_memory, .text = "full"},
+                      .breaks = false});
   auto input = distribute_dataset(s, rows(40)).iterate();
   auto batch = input.next();
   CHECK(host.traced.events("input.not_placed") <= 1);
   CHECK(s.run(from_device, batch) == vec<std::int64_t>({0, 1}));
   CHECK(s.run(from_device, input.next()) == vec<std::int64_t>({2, 3}));
-  host.port.table->lose(0);
+  host.table().lose(0);
   names(failure_of([&] {
           for (int i = 0; i < 10; ++i)
             (void)s.run(from_device, input.next());
