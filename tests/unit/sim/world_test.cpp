@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include <troupe/core/lane_mutex.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/sim/world.hpp>
 
@@ -27,6 +29,28 @@ TEST_CASE("world: computing takes virtual time, and a slow machine takes longer"
   CHECK(at[0] >= 100ms);
   CHECK(at[1] < 201ms);
   CHECK(at[2] >= 1200ms);
+}
+
+TEST_CASE("world: a lane_mutex keeps others out while its holder is switched away") {
+  std::vector<std::string> log;
+  world w{1};
+  w.node(worker{0}, [&](process& p) {
+    lane_mutex mutex{p.env().waits};
+    auto holder = p.env().lanes.start("holder", [&] {
+      const std::lock_guard held{mutex};
+      p.env().lanes.spend(30ms); // a std::mutex would stop the whole thread here
+      log.push_back("holder");
+    });
+    p.env().lanes.spend(10ms);
+    {
+      const std::lock_guard held{mutex};
+      log.push_back("main");
+      CHECK(w.now() >= 30ms);
+    }
+    holder->join();
+  });
+  CHECK(w.run().ok());
+  CHECK(log == std::vector<std::string>{"holder", "main"});
 }
 
 TEST_CASE("world: a promise wakes the lane that waits for it, or its deadline does") {
