@@ -23,7 +23,7 @@ struct merge_point {
   bool done = false;
 };
 
-/// One run, shared by its caller and the lanes. Under the lanes' lock, but for `body`.
+/// One run, shared by its caller and the lanes. Under the lanes' lock.
 struct replica_run {
   replica_run(std::uint32_t first_id, std::uint32_t replicas) : calls{first_id, replicas} {}
 
@@ -48,6 +48,26 @@ using detail::merge_point;
 using detail::replica_run;
 
 namespace {
+
+/// What a run was asked with names the strategy, which owns the lanes, which may keep the run: it
+/// goes with the call, however that ends.
+class asked_with {
+public:
+  asked_with(replica_run& run, std::mutex& mutex) : run_{run}, mutex_{mutex} {}
+  ~asked_with() {
+    std::function<void(std::uint32_t)> body; // goes when the lock is free again
+    std::map<std::uint64_t, std::shared_ptr<merge_point>> merges;
+    const std::lock_guard lock{mutex_};
+    body.swap(run_.body);
+    merges.swap(run_.merges);
+  }
+  asked_with(const asked_with&) = delete;
+  asked_with& operator=(const asked_with&) = delete;
+
+private:
+  replica_run& run_;
+  std::mutex& mutex_;
+};
 
 failure failure_in(const std::exception_ptr& why) {
   try {
@@ -112,15 +132,28 @@ void replica_lanes::tell() {
   changed_->notify_all();
 }
 
-/// Waits for news, first awake: the pauses of a training loop are shorter than what going to sleep
-/// and being woken costs, and a lane that stays awake stays on its core. @pre the lock is held
+/// Stays awake until there is news, for a while: the pauses of a training loop are shorter than
+/// what going to sleep and being woken costs, and a lane that stays awake stays on its core.
+void replica_lanes::look_for_news(std::uint64_t seen, time_point deadline) {
+  auto now = env_.clock.now();
+  if (!crowd_.may_look(now))
+    return;
+  const auto until = std::min(deadline, after(now, options_.spin));
+  while (news_.load(std::memory_order_acquire) == seen && now < until) {
+    env_.lanes.yield();
+    const auto before = std::exchange(now, env_.clock.now());
+    if (!crowd_.looked(now, now - before))
+      return;
+  }
+  crowd_.went_well();
+}
+
+/// Waits for news. @pre the lock is held
 void replica_lanes::await_news(std::unique_lock<std::mutex>& lock, time_point deadline) {
   if (options_.spin > duration{}) {
     const auto seen = news_.load(std::memory_order_relaxed);
     lock.unlock();
-    const auto until = std::min(deadline, after(env_.clock.now(), options_.spin));
-    while (news_.load(std::memory_order_acquire) == seen && env_.clock.now() < until)
-      env_.lanes.yield();
+    look_for_news(seen, deadline);
     lock.lock();
     if (news_.load(std::memory_order_relaxed) != seen)
       return;
@@ -255,6 +288,7 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
   if (inside && inside->of == this)
     run->inside = inside;
   run->errors.resize(options_.replicas);
+  const asked_with until_the_end{*run, mutex_};
   std::unique_lock lock{mutex_};
   if (!run->inside) { // one after the other: an epoch that one run breaks is not the next one's
     const auto ticket = tickets_++;
@@ -273,7 +307,6 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
   }
   const auto aborted = run->aborted;
   lock.unlock();
-  run->body = nullptr;
   if (refused)
     throw_failure(*refused);
   if (run->merge_error)
@@ -445,6 +478,16 @@ void replica_lanes::end_call(std::uint32_t local) {
   const detail::patient_lock lock{mutex_};
   if (!run->calls.ended(local))
     run->calls.done(local);
+}
+
+void replica_lanes::require_in_place(std::uint32_t local) const {
+  const auto* mine = running_here();
+  if (!mine || (*mine)->of != this)
+    return;
+  const std::lock_guard lock{mutex_};
+  if ((*mine)->calls.ended(local))
+    throw_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
+                                     + ": it was left behind, and another lane has its place");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/detail/crowd_watch.hpp>
 #include <troupe/actors/lockstep.hpp>
 #include <troupe/core/environment.hpp>
 
@@ -85,6 +86,10 @@ public:
   /// What the call shall throw, naming replica and call.
   failure call_failed(std::uint32_t local, failure why);
 
+  /// Throws `cancelled` on a lane that was left behind: another goes on in its replica's place.
+  /// On threads that are nobody's lane nothing happens.
+  void require_in_place(std::uint32_t local) const;
+
   /// The run whose merge function runs on this thread right now, for `inside`.
   static std::shared_ptr<detail::replica_run> merging();
 
@@ -104,6 +109,7 @@ private:
     std::uint64_t life = 0;                         ///< of the lane: a replaced one ends
   };
   void tell();
+  void look_for_news(std::uint64_t seen, time_point deadline);
   void await_news(std::unique_lock<std::mutex>& lock, time_point deadline);
   void start_lane(std::uint32_t local);
   void serve(std::uint32_t local, std::uint64_t life);
@@ -129,6 +135,7 @@ private:
   const std::unique_ptr<wait_point> changed_;
   std::atomic<std::uint64_t> news_{
     0}; ///< how often `changed_` was notified: written under the lock
+  detail::crowd_watch crowd_{};
   std::vector<slot> slots_;
   std::optional<failure> failed_{};
   std::uint32_t lost_ = 0;

@@ -146,8 +146,9 @@ public:
   virtual void yield() = 0;
   /// Asks that the calling lane runs on part `part` of `parts` equal parts of the cores that this
   /// process may use, so that lanes that compute at the same time are not put on one core while
-  /// another is idle. A lane may still move within its part. Nothing where there are fewer cores
-  /// than parts, and in simulation.
+  /// another is idle. A lane may still move within its part; lanes that it starts keep to none, but
+  /// a thread that it makes by other means has its part. Nothing where there are fewer cores than
+  /// parts, and in simulation.
   virtual void keep_to_part(std::uint32_t part, std::uint32_t parts) {
     (void)part;
     (void)parts;

@@ -88,6 +88,21 @@ private:
   std::thread thread_;
 };
 
+/// A hint: where the system refuses it, the thread runs wherever it runs.
+void keep_this_thread_to(const std::vector<int>& cores) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (int core : cores)
+    CPU_SET(core, &own);
+  (void)::pthread_setaffinity_np(::pthread_self(), sizeof own, &own);
+}
+
+/// Whether this thread keeps to a part of the cores, which threads that it starts inherit.
+bool& kept_to_part() {
+  static thread_local bool kept = false;
+  return kept;
+}
+
 /// The cores that this process may use, or none where the system doesn't say.
 std::vector<int> cores_here() {
   cpu_set_t all;
@@ -103,7 +118,12 @@ std::vector<int> cores_here() {
 class thread_lanes final : public lane_port {
 public:
   std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
-    return std::make_unique<thread_lane>(std::move(name), std::move(body));
+    if (!kept_to_part())
+      return std::make_unique<thread_lane>(std::move(name), std::move(body));
+    return std::make_unique<thread_lane>(std::move(name), [cores = cores_, body = std::move(body)] {
+      keep_this_thread_to(cores);
+      body();
+    });
   }
   [[noreturn]] void leave_now(int code) override { ::_exit(code); }
   void yield() override { ::sched_yield(); }
@@ -112,12 +132,10 @@ public:
     const std::size_t n = cores_.size();
     if (parts < 2 || n < parts)
       return;
-    cpu_set_t own;
-    CPU_ZERO(&own);
-    for (std::size_t i = part * n / parts; i < (part + 1) * n / parts; ++i)
-      CPU_SET(cores_[i], &own);
-    // A hint: where the system refuses it, the lane runs wherever it runs.
-    (void)::pthread_setaffinity_np(::pthread_self(), sizeof own, &own);
+    const auto first = cores_.begin();
+    keep_this_thread_to({first + static_cast<std::ptrdiff_t>(part * n / parts),
+                         first + static_cast<std::ptrdiff_t>((part + 1) * n / parts)});
+    kept_to_part() = true;
   }
 
 private:

@@ -197,3 +197,26 @@ TEST_CASE("production lanes: parts have cores of their own, and all of them toge
   }
   CHECK(cores_of_this_thread() == all); // others' lanes are others'
 }
+
+TEST_CASE(
+  "production lanes: a lane that another one starts keeps to no part, its own may be next") {
+  auto ports = make_production_ports();
+  const auto all = cores_of_this_thread();
+  const auto parts = static_cast<std::uint32_t>(all.size());
+  std::set<int> outer_cores, inner_cores, kept_cores;
+  auto outer = ports->lanes().start("outer", [&] {
+    ports->lanes().keep_to_part(0, parts);
+    outer_cores = cores_of_this_thread();
+    auto inner = ports->lanes().start("inner", [&] {
+      inner_cores = cores_of_this_thread();
+      ports->lanes().keep_to_part(parts - 1, parts);
+      kept_cores = cores_of_this_thread();
+    });
+    inner->join();
+  });
+  outer->join();
+  CHECK(inner_cores == all);
+  CHECK(outer_cores.size() == 1);
+  CHECK(kept_cores.size() == 1);
+  CHECK((parts < 2 || outer_cores != kept_cores));
+}
