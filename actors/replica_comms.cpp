@@ -1,6 +1,8 @@
 #include <troupe/actors/replica_comms.hpp>
 
-#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
 #include <utility>
 
 #include <troupe/actors/detail/comm_key_frame.hpp>
@@ -10,30 +12,45 @@ namespace troupe {
 replica_comms::replica_comms(const environment& env, replica_comms_options options)
   : env_{env}, options_{options}, places_(options.local) {}
 
-/// 0: no collectives; else another number for each kind of device.
-std::int64_t replica_comms::ability_of(std::uint32_t local, device& on) const {
+/// What a member tells the others of its device.
+struct replica_comms::card {
+  std::int64_t ability = 0; ///< 0: no collectives; else another number for each kind of device
+  std::array<std::int64_t, 2> identity{}; ///< of the hardware; zeros: nobody knows
+};
+
+replica_comms::card replica_comms::card_of(std::uint32_t local, device& on) const {
   const auto kind = on.id().kind;
   if (on.comms().why_none())
-    return 0;
+    return {};
   if (kind == device_kind::cpu && !options_.one_process)
-    return 0;
+    return {};
   std::lock_guard lock{mutex_};
   for (std::uint32_t i = 0; i < options_.local; ++i) // no device is twice in a group
     if (i != local && places_[i].on && places_[i].on.get() == &on)
-      return 0;
-  return 1 + static_cast<std::int64_t>(kind);
+      return {};
+  return {.ability = 1 + static_cast<std::int64_t>(kind),
+          .identity = std::bit_cast<std::array<std::int64_t, 2>>(on.facts().identity)};
 }
 
-/// Whether all members have collectives of one kind.
+/// Whether all members have collectives of one kind, and each a device of its own.
 result<bool> replica_comms::agree(std::uint32_t local, collective_group& group, device& on,
                                   const collective_options& with) const {
-  const auto mine = ability_of(local, on);
-  tensor all{dtype::i64, {group.size()}};
-  if (auto told = group.all_gather(tensor::scalar(mine), all, {}, with); !told)
-    return told.error();
-  const auto each = std::as_const(all).as<std::int64_t>();
-  const bool alike = std::all_of(each.begin(), each.end(), [&](auto a) { return a == each[0]; });
-  return alike && each[0] != 0;
+  const auto mine = card_of(local, on);
+  tensor all{dtype::i64, {3 * group.size()}};
+  const auto told =
+    tensor::vector<std::int64_t>({mine.ability, mine.identity[0], mine.identity[1]});
+  if (auto sent = group.all_gather(told, all, {}, with); !sent)
+    return sent.error();
+  const auto cards = std::as_const(all).as<std::int64_t>();
+  std::set<std::pair<std::int64_t, std::int64_t>> seen;
+  for (std::size_t i = 0; i < cards.size(); i += 3) {
+    if (cards[i] == 0 || cards[i] != cards[0])
+      return false;
+    const std::pair identity{cards[i + 1], cards[i + 2]};
+    if (identity != std::pair<std::int64_t, std::int64_t>{} && !seen.insert(identity).second)
+      return false;
+  }
+  return true;
 }
 
 result<device_comm> replica_comms::join(std::uint32_t local, collective_group& group,

@@ -31,11 +31,12 @@ public:
   replica_comms& operator=(const replica_comms&) = delete;
 
   /// The replica's communicator in the epoch that `group`, its own member, is in; none when the
-  /// members' devices have no collectives in common, which all find alike: then what they have goes
-  /// through the host. All members call it at the same place in their sequence of operations; the
-  /// first time in an epoch it waits for them, until `with.deadline`. `stream`: where the replica's
-  /// collectives run; what it was told of earlier epochs' end is forgotten. Errors are those of the
-  /// group and of `comm_set::open`; `bad_frame`: rank 0's key breaks the grammar.
+  /// members' devices have no collectives in common, or two members use one and the same device,
+  /// be it from two processes, which all find alike: then what they have goes through the host. All
+  /// members call it at the same place in their sequence of operations; the first time in an epoch
+  /// it waits for them, until `with.deadline`. `stream`: where the replica's collectives run; what
+  /// it was told of earlier epochs' end is forgotten. Errors are those of the group and of
+  /// `comm_set::open`; `bad_frame`: rank 0's key breaks the grammar.
   result<device_comm> join(std::uint32_t local, collective_group& group,
                            const std::shared_ptr<device>& on, const device_stream& stream,
                            const collective_options& with);
@@ -53,7 +54,8 @@ private:
   };
   result<bool> agree(std::uint32_t local, collective_group& group, device& on,
                      const collective_options& with) const;
-  std::int64_t ability_of(std::uint32_t local, device& on) const;
+  struct card;
+  card card_of(std::uint32_t local, device& on) const;
 
   const environment& env_;
   const replica_comms_options options_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -65,6 +66,8 @@ struct device_facts {
   std::string name{}; ///< "NVIDIA H100 80GB HBM3"
   std::string arch{}; ///< "sm_90"; empty for a CPU
   std::uint64_t memory_bytes = 0;
+  /// What the hardware is called, alike in every process that sees it; zeros: nobody knows.
+  std::array<std::uint64_t, 2> identity{};
 };
 
 /// Handles of the runtime below; null: none.

@@ -2,6 +2,7 @@
 
 #ifdef TROUPE_HAS_CUDA
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -96,9 +97,12 @@ public:
         !answer.ok())
       return make_failure(errc::device_unavailable,
                           "gpu:" + std::to_string(device) + ": describe: " + to_string(answer));
-    return device_facts{.name = p.name,
-                        .arch = "sm_" + std::to_string(p.major) + std::to_string(p.minor),
-                        .memory_bytes = p.totalGlobalMem};
+    device_facts out{.name = p.name,
+                     .arch = "sm_" + std::to_string(p.major) + std::to_string(p.minor),
+                     .memory_bytes = p.totalGlobalMem};
+    static_assert(sizeof out.identity == sizeof p.uuid);
+    std::memcpy(out.identity.data(), &p.uuid, sizeof p.uuid);
+    return out;
   }
 
   device_answer bind(std::uint32_t device) override {

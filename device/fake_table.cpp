@@ -37,6 +37,12 @@ void advance(fake_world& w, lock_t& lock) {
   lock.lock();
 }
 
+fake_options of_some_hardware(const environment& env, fake_options options) {
+  while (options.hardware == 0)
+    options.hardware = env.random.draw("fake_table.hardware");
+  return options;
+}
+
 device_answer full() { return {.status = device_status::out_of_memory, .text = "made-up memory"}; }
 
 device_answer unknown() { return {.status = device_status::invalid, .text = "memory of nobody's"}; }
@@ -44,7 +50,7 @@ device_answer unknown() { return {.status = device_status::invalid, .text = "mem
 } // namespace
 
 fake_table::fake_table(const environment& env, fake_options options)
-  : world_{std::make_unique<fake_world>(env, options)} {}
+  : world_{std::make_unique<fake_world>(env, of_some_hardware(env, options))} {}
 
 fake_table::~fake_table() = default;
 
@@ -117,7 +123,8 @@ result<device_facts> fake_table::describe(std::uint32_t device) {
                         to_string(device_id{kind(), device}) + ": describe: " + to_string(*no));
   return device_facts{.name = "made-up device " + std::to_string(device),
                       .arch = "none",
-                      .memory_bytes = world_->options.memory_bytes};
+                      .memory_bytes = world_->options.memory_bytes,
+                      .identity = {world_->options.hardware, std::uint64_t{device} + 1}};
 }
 
 device_answer fake_table::bind(std::uint32_t device) {

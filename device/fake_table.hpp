@@ -40,6 +40,9 @@ struct fake_options {
   std::uint64_t host_bytes = std::uint64_t{1} << 30;
   duration operation = std::chrono::microseconds{10}; ///< what one costs
   std::uint64_t copy_bytes_per_s = 20'000'000'000;
+  /// Of the devices' identities: tables of one number are several processes' views of the same
+  /// hardware. 0: drawn, hardware of its own.
+  std::uint64_t hardware = 0;
 };
 
 /// What exists now; all 0 after a clean teardown.

@@ -243,8 +243,13 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::
     throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
   (void)env();
   const auto life = lives_ ? (*lives_)[local].load() : 0;
+  if (lanes_)
+    lanes_->require_in_place(local); // then `life` is that of this lane
   std::lock_guard lock{device_mutex_};
   auto& at = devices_.at(std::size_t{local} * logical_count() + logical);
+  if (at.context && at.life > life)
+    throw_failure(errc::cancelled, "replica " + std::to_string(first_id() + local)
+                                     + ": it was left behind, and another lane has its device");
   if (!at.context || at.life != life) {
     auto opened = services_->devices->open(hardware(local, logical)).value_or_throw();
     at.context =

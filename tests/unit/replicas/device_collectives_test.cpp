@@ -195,6 +195,36 @@ TEST_CASE("a replica that is left behind keeps its streams, and the next has oth
   CHECK(comes_true([] { return gone.load(); }));
 }
 
+TEST_CASE("a replica that first asks for its device when it was left behind gets none") {
+  auto s = mirrored_over(2, {.grace_ms = 50});
+  static std::atomic<bool> begun{false}, go{false}, gone{false};
+  static failure told;
+  CHECK_THROWS_AS(s.run([](replica_context& ctx) {
+    if (id_of(ctx) == 0 && comes_true([] { return begun.load(); }))
+      throw std::runtime_error{"first"};
+    begun = true;
+    while (!go)
+      std::this_thread::yield();
+    told = failure_of([&] { (void)ctx.device(); });
+    gone = true;
+  }),
+                  std::runtime_error);
+  const device_context* successors = nullptr;
+  s.run([&](replica_context& ctx) {
+    (void)device_sum(ctx, 1);
+    if (id_of(ctx) == 1)
+      successors = &ctx.device();
+  });
+  go = true;
+  REQUIRE(comes_true([] { return gone.load(); }));
+  names(told, errc::cancelled, {"replica 1", "left behind"});
+  s.run([&](replica_context& ctx) {
+    CHECK(device_sum(ctx, 1) == 2);
+    if (id_of(ctx) == 1)
+      CHECK(&ctx.device() == successors);
+  });
+}
+
 // --- gradients
 
 TEST_CASE(

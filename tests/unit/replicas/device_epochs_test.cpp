@@ -3,6 +3,7 @@
 // GPUs with faults on demand, which count what is asked of them.
 
 #include "device_support.hpp"
+#include "workers_support.hpp"
 
 namespace {
 
@@ -225,6 +226,65 @@ TEST_CASE(
   for (int i = 0; i < 100; ++i)
     CHECK(sum_in(s) == 3);
   breaks.join();
+}
+
+// --- several processes of one host
+
+/// What two workers' sums end with, each on its own view of a GPU.
+struct two_views {
+  std::array<failure, 2> why{};
+  std::array<float, 2> sums{};
+  std::array<std::uint64_t, 2> opened{}, on_host{};
+};
+
+two_views sum_over(std::array<std::uint64_t, 2> hardware, duration timeout) {
+  const auto peers = free_addresses(2);
+  two_views out;
+  auto work = [&](std::uint32_t worker) {
+    auto ports = make_production_ports();
+    gpu_machine machine{{.devices = 1, .hardware = hardware.at(worker)},
+                        make_asio_transport(ports->clock())};
+    try {
+      runtime rt{worker_options(peers, worker), machine.here()};
+      multi_worker_mirrored_strategy s{rt,
+                                       {.devices = std::vector<std::string>{"gpu:0"},
+                                        .collective_timeout = timeout,
+                                        .start_timeout = 20s}};
+      s.run([&](replica_context& ctx) {
+        out.sums.at(worker) = device_sum(ctx, static_cast<float>(worker + 1));
+      });
+    } catch (const error& e) {
+      out.why.at(worker) = e.details();
+    }
+    out.opened.at(worker) = machine.table().calls("comm_open");
+    out.on_host.at(worker) = machine.traced.events("replica.comm_on_host");
+  };
+  std::thread other{work, 1};
+  work(0);
+  other.join();
+  return out;
+}
+
+TEST_CASE(
+  "one GPU that two processes of a host use is given no communicator: sums are the host's") {
+  const auto got = sum_over({7, 7}, 20s);
+  for (std::size_t worker : {0u, 1u}) {
+    CAPTURE(worker);
+    CHECK_MESSAGE(got.why.at(worker).code == errc::none, to_string(got.why.at(worker)));
+    CHECK(got.sums.at(worker) == 3);
+    CHECK(got.opened.at(worker) == 0);
+    CHECK(got.on_host.at(worker) == 1);
+  }
+}
+
+TEST_CASE("GPUs of two processes that are not one are given a communicator") {
+  const auto got = sum_over({7, 8}, 300ms); // made-up ones meet in one process alone: nobody comes
+  for (std::size_t worker : {0u, 1u}) {
+    CAPTURE(worker);
+    CHECK_MESSAGE(got.why.at(worker).code == errc::deadline, to_string(got.why.at(worker)));
+    CHECK(got.opened.at(worker) == 1);
+    CHECK(got.on_host.at(worker) == 0);
+  }
 }
 
 } // namespace

@@ -23,10 +23,13 @@ namespace replicas_test {
 
 /// A host whose devices are made-up GPUs, and CPUs beside them.
 struct gpu_machine {
-  explicit gpu_machine(std::uint32_t gpus = 2) {
+  explicit gpu_machine(std::uint32_t gpus = 2) : gpu_machine{{.devices = gpus}, nullptr} {}
+  /// `over`: null for hosts that talk to nobody.
+  gpu_machine(fake_options gpus, std::unique_ptr<data_transport> over)
+    : transport{over ? std::move(over) : make_memory_transport(ports->waits())} {
     configure(config);
     system = std::make_unique<caf::actor_system>(config);
-    port.gpus = std::make_shared<fake_table>(env, fake_options{.devices = gpus});
+    port.gpus = std::make_shared<fake_table>(env, gpus);
     port.cpus = make_cpu_table(env, {.devices = 2});
     env.devices = &port;
   }
@@ -40,7 +43,7 @@ struct gpu_machine {
     std::shared_ptr<fake_table> gpus{};
   };
   std::unique_ptr<production_ports> ports = make_production_ports();
-  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
+  const std::unique_ptr<data_transport> transport;
   counting_tracer traced{};
   environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
                   ports->waits(), *transport,      &traced};
