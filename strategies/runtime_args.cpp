@@ -206,6 +206,21 @@ own_task equal_task_from(const std::string& flag, const std::string& value) {
   return out;
 }
 
+/// `where`: what described the cluster. Whoever started this process is told which of his inputs to
+/// mend: the resolver behind `synchronous_options` knows neither flags nor files.
+void require_own_task(const own_task& own, const std::string& where, bool from_file) {
+  if (!own.type && from_file)
+    throw_failure(errc::bad_config,
+                  where + ": which task is this? give --task chief, worker:N or evaluator");
+  if (!own.type)
+    throw_failure(errc::invalid_argument, where + " has a cluster but no task.type: the task type "
+                                                  "of this process is not known");
+  if (!own.id)
+    throw_failure(errc::invalid_argument, where + " has task.type '" + *own.type
+                                            + "' but no task.index: the task id of this process is "
+                                              "not known");
+}
+
 std::shared_ptr<const cluster_resolver> resolver_of(cluster_config config) {
   return std::make_shared<simple_resolver>(
     simple_resolver_options{.cluster = std::move(config.cluster), .task = std::move(config.task)});
@@ -245,7 +260,8 @@ runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
   for (const auto& [flag, value] : read_flags(argc, argv, flags))
     flags.at(flag)(flag, value);
   cluster_config config;
-  if (!cluster.file.empty()) {
+  const bool from_file = !cluster.file.empty();
+  if (from_file) {
     auto ports = make_production_ports();
     config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
   } else {
@@ -255,10 +271,15 @@ runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
   }
   if (!cluster.task.empty())
     config.task = equal_task_from("--task", cluster.task);
+  if (!config.cluster && !cluster.task.empty())
+    throw_failure(errc::bad_config, "--task is '" + cluster.task
+                                      + "', but neither --cluster nor TF_CONFIG describes a "
+                                        "cluster");
   if (!config.cluster) { // the only one
     options.peers = {"127.0.0.1:0"};
     return options;
   }
+  require_own_task(config.task, from_file ? "--cluster " + cluster.file : "TF_CONFIG", from_file);
   return synchronous_options(resolver_of(std::move(config)), std::move(options));
 }
 
