@@ -5,6 +5,7 @@
 #include <deque>
 #include <thread>
 
+#include "preflight.hpp"
 #include "train_step.hpp"
 #include "witness.hpp"
 
@@ -228,7 +229,7 @@ void run::follow_rate() {
   if (fraction() < 0.5 || now < rate_at_)
     return;
   rate_at_ = now + rate_period;
-  const auto rate = static_cast<float>(options_.learning_rate * 2 * (1 - fraction()));
+  const auto rate = learning_rate_at(options_.learning_rate, fraction());
   for (const auto& v : weights_)
     v.set_learning_rate(rate);
   ++rate_changes_;
@@ -290,10 +291,11 @@ void run::await_workers() {
 }
 
 training_report run::go() {
-  // A file that is not there should be told before the training, not after it.
-  (void)tr::fashion_mnist("test", own_data().directory).element_spec(tr::data_context{env_});
+  check_data(env_, own_data().directory);
   make_weights();
   take_checkpoint();
+  if (!options_.checkpoint.empty())
+    check_checkpoint_directory(env_, options_.checkpoint);
   make_witness();
   batches_ = coordinator_
                .create_per_worker_dataset([] {

@@ -17,10 +17,13 @@ struct training_options {
   std::uint64_t seed = 0;
   std::string data{"/usr/share/datasets/fashion-mnist"}; ///< directory of the four IDX files
   std::string checkpoint{};                              ///< directory; empty: none
-  bool resume = false;
+  bool resume = false;  ///< there must be a checkpoint to go on from
+  bool rejoins = false; ///< started again by a launcher: goes on from a checkpoint if there is one
   std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
   bool stats = false;
-  std::string device{}; ///< of the workers' steps: gpu:0; empty: plain CPU code
+  /// Of the workers' steps, or of the one replica of a synchronous strategy: gpu:0, cpu:0. Empty:
+  /// plain CPU code.
+  std::string device{};
   std::string strategy = "parameter_server";
   std::uint32_t replicas = 2; ///< of a synchronous strategy, in each process
   bool effect_once = true;    ///< off: servers apply a repeated operation again; shows what it does

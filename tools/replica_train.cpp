@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 
-#include <troupe/kernels/elementwise.hpp>
+#include <troupe/strategies/optimizer_calls.hpp>
 
-#include "train_step.hpp"
+#include "preflight.hpp"
+#include "replica_step.hpp"
 
 namespace tool {
 
@@ -53,26 +55,27 @@ made_strategy make_strategy(tr::runtime& rt, const training_options& options) {
   tr::throw_failure(tr::errc::bad_config, "train: strategy '" + options.strategy + "' is unknown");
 }
 
-/// What one replica made of its piece of a batch.
-struct piece_result {
-  double loss_sum = 0; ///< over the piece's rows
-  std::int64_t rows = 0;
+/// What a run starts from, the stronger wish last.
+enum class beginning : std::uint8_t {
+  anew = 0,
+  resume_if_any = 1, ///< it was interrupted, maybe before it had saved anything
+  resume = 2         ///< the user says that there is a checkpoint
 };
 
 /// One strategy's training, from the variables to the report.
 class replica_run {
 public:
-  /// `resume`: from the newest checkpoint, as soon as one worker wants it.
+  /// `begin`: from nothing, or from the newest checkpoint as soon as one worker wants it.
   replica_run(tr::runtime& rt, const training_options& options, training_listener& listener,
-              const std::atomic<bool>& stop, bool resume)
+              const std::atomic<bool>& stop, beginning begin)
     : options_{options},
       listener_{listener},
       stop_{stop},
       env_{rt.env()},
-      resume_{resume},
+      beginning_{begin},
+      saves_{rt.options().peer == 0},
       with_{make_strategy(rt, options)},
-      strategy_{with_.is},
-      memory_(strategy_.num_local_replicas()) {}
+      strategy_{with_.is} {}
 
   training_report go();
   /// Steps that this strategy has done.
@@ -82,16 +85,20 @@ private:
   void make_weights();
   void open_input();
   void open_checkpoint();
+  void go_on(beginning wish);
+  void check_directory();
+  std::vector<std::string> exchange(const std::string& mine) const {
+    return with_.exchange ? with_.exchange(mine) : std::vector{mine};
+  }
   void save();
   void train();
   void step(const tr::distributed_batch& batch);
-  piece_result piece(tr::replica_context& ctx, const tr::element& batch);
+  void follow_rate();
   void show();
   void compare();
   void evaluate();
-  bool done() const {
-    return options_.seconds > 0 ? elapsed() >= options_.seconds : steps_ >= total_;
-  }
+  bool timed() const { return options_.seconds > 0; }
+  bool done() const { return timed() ? elapsed() >= options_.seconds : steps_ >= total_; }
   double elapsed() const {
     return std::chrono::duration<double>(env_.clock.now() - begin_).count();
   }
@@ -100,11 +107,13 @@ private:
   training_listener& listener_;
   const std::atomic<bool>& stop_;
   const tr::environment& env_;
-  const bool resume_;
+  const beginning beginning_;
+  const bool saves_; ///< its files are the checkpoint
   const made_strategy with_;
   const tr::strategy strategy_;
-  std::vector<step_memory> memory_; ///< of each replica
   tr::distributed_variables weights_{};
+  /// Kept by its runs: a replica that is left behind goes on with it.
+  std::shared_ptr<replica_step> replica_step_{};
   std::optional<tr::distributed_iterator> input_{};
   std::optional<tr::sync_checkpoint> checkpoint_{};
   std::int64_t steps_ = 0; ///< of all lives
@@ -122,9 +131,11 @@ void replica_run::make_weights() {
   const auto per_pass = (train_images + options_.batch_size - 1) / options_.batch_size;
   total_ = std::int64_t{options_.epochs} * per_pass;
   const auto last = static_cast<std::uint64_t>(total_);
-  const tr::adam how{
-    .learning_rate = tr::linear_decay{
-      .initial = options_.learning_rate, .end = 0, .begin_step = last / 2, .end_step = last}};
+  auto rate = tr::learning_rate_schedule{options_.learning_rate};
+  if (!timed())
+    rate = tr::linear_decay{
+      .initial = options_.learning_rate, .end = 0, .begin_step = last / 2, .end_step = last};
+  const tr::adam how{.learning_rate = rate};
   const auto make = [&](const char* name, tr::shape_t shape, tr::initializer_spec initial) {
     weights_.push_back(tr::make_variable({.name = name,
                                           .shape = std::move(shape),
@@ -138,48 +149,27 @@ void replica_run::make_weights() {
     make("output/weight", {128, 10}, tr::glorot_uniform(options_.seed));
     make("output/bias", {10}, tr::zeros());
   });
+  replica_step_ =
+    std::make_shared<replica_step>(weights_, strategy_.num_local_replicas(),
+                                   options_.device.empty() ? step_place::host : step_place::device);
 }
 
-/// Gradients of the piece's rows, as parts of the mean over the whole batch, and one update.
-piece_result replica_run::piece(tr::replica_context& ctx, const tr::element& batch) {
-  const auto local = ctx.replica_id_in_sync_group() % ctx.strategy().num_local_replicas();
-  auto& memory = memory_[local];
-  const auto labels = batch.labels().as<std::int64_t>();
-  const auto rows = static_cast<std::int64_t>(labels.size());
-  const auto all_rows = ctx.all_reduce(tr::reduce_op::sum, rows);
-  std::vector<tr::tensor> gradients;
-  for (std::size_t i = 0; i < weights_.size(); ++i)
-    gradients.push_back(memory.gradients.at(i).take(weights_[i].shape()));
-  k::mlp_result got;
-  {
-    std::vector<tr::tensor> values;
-    for (const auto& v : weights_)
-      values.push_back(v.read());
-    std::vector<std::span<const float>> blocks;
-    for (const auto& x : values)
-      blocks.push_back(x.as<float>());
-    std::vector<k::row_blocks<float>> in;
-    for (auto& block : blocks)
-      in.emplace_back(std::span<const std::span<const float>>{&block, 1});
-    std::vector<std::span<float>> out;
-    for (auto& g : gradients)
-      out.push_back(g.mutable_as<float>());
-    got = k::mlp_gradients<float, std::int64_t>(in, batch.images().as<float>(), labels,
-                                                memory.workspace_for(labels.size()), out);
-  }
-  if (rows != all_rows) {
-    const auto share =
-      static_cast<float>(static_cast<double>(rows) / static_cast<double>(all_rows));
-    for (auto& g : gradients)
-      k::scale<float>(share, g.as<float>(), g.mutable_as<float>());
-  }
-  ctx.apply(weights_, gradients, tr::reduce_op::sum);
-  return {.loss_sum = got.loss * static_cast<double>(rows), .rows = rows};
+/// A run that ends at a time does not know its steps: the program leads the rate down the same
+/// line. The clock is read once for all replicas, before any of them computes.
+void replica_run::follow_rate() {
+  const auto rate =
+    learning_rate_at(options_.learning_rate, std::clamp(elapsed() / options_.seconds, 0.0, 1.0));
+  for (const auto& v : weights_)
+    tr::set_learning_rate(v, rate);
 }
 
 void replica_run::step(const tr::distributed_batch& batch) {
-  const auto out = strategy_.run(
-    [this](tr::replica_context& ctx, const tr::element& mine) { return piece(ctx, mine); }, batch);
+  if (timed())
+    follow_rate();
+  const auto out =
+    strategy_.run([of = replica_step_](tr::replica_context& ctx,
+                                       const tr::element& mine) { return (*of)(ctx, mine); },
+                  batch);
   for (const auto& each : out) {
     loss_sum_ += each.loss_sum;
     loss_rows_ += static_cast<double>(each.rows);
@@ -207,13 +197,38 @@ void replica_run::open_checkpoint() {
   checkpoint_->add_position(
     "input", [this] { return input_->save_position(); },
     [this](const std::string& text) { input_->restore_position(text); });
-  std::vector<std::string> wants{resume_ ? "resume" : "begin"};
-  if (with_.exchange) // one that was started anew has lost nothing that the others have
-    wants = with_.exchange(wants[0]);
-  if (std::ranges::count(wants, "resume") == 0 || !checkpoint_->restore())
+  auto wish = beginning_;
+  for (const auto& text : exchange(std::to_string(static_cast<int>(beginning_))))
+    wish = std::max(wish, static_cast<beginning>(std::stoi(text)));
+  if (wish != beginning::anew) // one that was started anew has lost nothing that the others have
+    go_on(wish);
+  check_directory();
+}
+
+void replica_run::go_on(beginning wish) {
+  if (checkpoint_->restore()) {
+    begun_at_ = saved_at_ = steps_;
+    listener_.say("goes on from step " + std::to_string(steps_));
     return;
-  begun_at_ = saved_at_ = steps_;
-  listener_.say("goes on from step " + std::to_string(steps_));
+  }
+  if (wish == beginning::resume)
+    tr::throw_failure(tr::errc::not_found,
+                      "--resume: " + options_.checkpoint + ": there is no checkpoint");
+  listener_.say("no checkpoint in " + options_.checkpoint + " yet: begins at step 0");
+}
+
+/// All end when the one that saves cannot: the others would wait for it.
+void replica_run::check_directory() {
+  std::string trouble;
+  try {
+    if (saves_)
+      check_checkpoint_directory(env_, options_.checkpoint);
+  } catch (const tr::error& why) {
+    trouble = why.details().text;
+  }
+  for (const auto& text : exchange(trouble))
+    if (!text.empty())
+      tr::throw_failure(tr::errc::bad_config, text);
 }
 
 void replica_run::save() {
@@ -228,8 +243,7 @@ void replica_run::show() {
   if (now < show_at_)
     return;
   show_at_ = now + std::chrono::milliseconds{200};
-  const double fraction =
-    options_.seconds > 0 ? elapsed() / options_.seconds : double(steps_) / double(total_);
+  const double fraction = timed() ? elapsed() / options_.seconds : double(steps_) / double(total_);
   listener_.progress(report_.steps, std::clamp(fraction, 0.0, 1.0),
                      loss_rows_ == 0 ? 0.0 : loss_sum_ / loss_rows_);
   loss_sum_ = loss_rows_ = 0;
@@ -273,12 +287,7 @@ void replica_run::evaluate() {
   std::vector<tr::tensor> values;
   for (const auto& v : weights_)
     values.push_back(v.read());
-  std::vector<std::span<const float>> blocks;
-  for (const auto& x : values)
-    blocks.push_back(x.as<float>());
-  std::vector<k::row_blocks<float>> in;
-  for (auto& block : blocks)
-    in.emplace_back(std::span<const std::span<const float>>{&block, 1});
+  const whole_weights in{values};
   constexpr std::int64_t batch_size = 1000;
   k::mlp_workspace<float> workspace{widths, batch_size};
   auto batches = tr::fashion_mnist("test", own_data().directory)
@@ -287,14 +296,14 @@ void replica_run::evaluate() {
   while (const auto batch = batches.try_next()) {
     const auto labels = batch->labels().as<std::int64_t>();
     report_.correct +=
-      k::mlp_evaluate<float, std::int64_t>(in, batch->images().as<float>(), labels, workspace)
+      k::mlp_evaluate<float, std::int64_t>(in.all(), batch->images().as<float>(), labels, workspace)
         .correct;
     report_.images += labels.size();
   }
 }
 
 training_report replica_run::go() {
-  (void)tr::fashion_mnist("test", own_data().directory).element_spec(tr::data_context{env_});
+  check_data(env_, own_data().directory);
   make_weights();
   open_input();
   open_checkpoint();
@@ -334,11 +343,13 @@ bool goes_on(const training_options& options, const tr::error& why) {
 training_report train_on_replicas(tr::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop) {
   constexpr int idle_lives_max = 20; // strategies in a row that did not get a step further
-  bool resume = options.resume;
+  auto begin = options.rejoins  ? beginning::resume_if_any
+               : options.resume ? beginning::resume
+                                : beginning::anew;
   for (int idle = 0;; ++idle) {
     std::optional<replica_run> life;
     try {
-      life.emplace(rt, options, listener, stop, resume);
+      life.emplace(rt, options, listener, stop, begin);
       return life->go();
     } catch (const tr::error& why) {
       if (life && life->progress() > 0)
@@ -347,7 +358,7 @@ training_report train_on_replicas(tr::runtime& rt, const training_options& optio
         throw;
       listener.say(why.details().text);
     }
-    resume = true;
+    begin = beginning::resume_if_any;
   }
 }
 

@@ -15,6 +15,15 @@ data_settings& own_data() {
   return settings;
 }
 
+void device_model::place(tr::device_context& d) {
+  if (of == &d)
+    return;
+  of = &d;
+  mlp.emplace(d, std::vector<std::int64_t>(widths.begin(), widths.end()));
+  weights = mlp->make_weights();
+  gradients = mlp->make_weights();
+}
+
 namespace {
 
 void write_witness(tr::worker_context& ctx, const tr::variable_list& witness) {
@@ -36,12 +45,7 @@ k::mlp_result gradients_on_device(tr::worker_context& ctx, device_model& model,
                                   const tr::tensor& images, const tr::tensor& labels,
                                   std::vector<tr::tensor>& gradients) {
   auto& d = ctx.device();
-  if (model.of != &d) {
-    model.of = &d;
-    model.mlp.emplace(d, std::vector<std::int64_t>(widths.begin(), widths.end()));
-    model.weights = model.mlp->make_weights();
-    model.gradients = model.mlp->make_weights();
-  }
+  model.place(d);
   for (std::size_t i = 0; i < values.size(); ++i)
     for (const auto& block : values[i].blocks)
       model.mlp->put_rows(model.weights, i, block.row_begin, block.values);

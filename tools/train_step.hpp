@@ -17,6 +17,12 @@ namespace tool {
 /// Layers of the perceptron.
 inline constexpr std::array<std::size_t, 3> widths{784, 128, 10};
 
+/// The learning rate of a run that ends at a time, which a program leads: `initial` in the first
+/// half of it, then on a line to 0. `fraction`: of the run's time, in [0, 1].
+inline float learning_rate_at(float initial, double fraction) {
+  return fraction < 0.5 ? initial : static_cast<float>(initial * 2 * (1 - fraction));
+}
+
 /// What the datasets of this process are made with. Written before its runtime starts.
 struct data_settings {
   std::string directory{};
@@ -48,6 +54,8 @@ private:
 
 /// A model on a lane's device.
 struct device_model {
+  /// Memory there, made anew when the lane has another device than before.
+  void place(troupe::device_context& d);
   troupe::device_context* of = nullptr; ///< the lane that it is on
   std::optional<troupe::device_mlp> mlp{};
   std::vector<troupe::device_tensor> weights{};
@@ -85,6 +93,25 @@ public:
 
 private:
   std::vector<std::vector<std::span<const float>>> parts_{};
+  std::vector<troupe::kernels::row_blocks<float>> weights_{};
+};
+
+/// The same of weights in one piece each. The values must outlive it.
+class whole_weights {
+public:
+  explicit whole_weights(const std::vector<troupe::tensor>& values) {
+    parts_.reserve(values.size()); // what weights_ refers to must not move
+    for (const auto& value : values) {
+      parts_.push_back(value.as<float>());
+      weights_.emplace_back(std::span<const std::span<const float>>{&parts_.back(), 1});
+    }
+  }
+  whole_weights(const whole_weights&) = delete;
+  whole_weights& operator=(const whole_weights&) = delete;
+  std::span<const troupe::kernels::row_blocks<float>> all() const { return weights_; }
+
+private:
+  std::vector<std::span<const float>> parts_{};
   std::vector<troupe::kernels::row_blocks<float>> weights_{};
 };
 

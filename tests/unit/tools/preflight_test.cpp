@@ -1,0 +1,80 @@
+// Goal: what would end a training later is told before it, with the flag and the value. Method:
+// directories that are not there, that are files, that are in order.
+#include "preflight.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <troupe/core/production_ports.hpp>
+#include <troupe/transport/memory_transport.hpp>
+
+namespace {
+
+namespace tr = troupe;
+
+struct bench {
+  bench() { std::filesystem::create_directories(path); }
+  ~bench() { std::filesystem::remove_all(path); }
+  bench(const bench&) = delete;
+  std::filesystem::path path =
+    std::filesystem::temp_directory_path() / ("troupe-preflight-" + std::to_string(::getpid()));
+  std::unique_ptr<tr::production_ports> ports = tr::make_production_ports();
+  std::unique_ptr<tr::data_transport> transport = tr::make_memory_transport(ports->waits());
+  tr::environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+                      ports->waits(), *transport,      nullptr};
+};
+
+template <class F>
+tr::failure failure_of(F f) {
+  try {
+    f();
+  } catch (const tr::error& e) {
+    return e.details();
+  }
+  FAIL("nothing was thrown");
+  return {};
+}
+
+bool says(const tr::failure& why, const std::string& text) {
+  return why.text.find(text) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("preflight: a data set that is not there is named with flag, directory and package") {
+  const bench at;
+  const auto why = failure_of([&] { tool::check_data(at.env, "/tmp/nosuch"); });
+  CHECK(why.code == tr::errc::not_found);
+  CHECK(says(why, "--data is '/tmp/nosuch'"));
+  CHECK(says(why, "train-images-idx3-ubyte.gz"));
+  CHECK(says(why, "Debian package dataset-fashion-mnist"));
+  for (const char* name : {"/train-images-idx3-ubyte.gz", "/train-labels-idx1-ubyte.gz"})
+    std::ofstream{at.path.string() + name} << "x";
+  CHECK(says(failure_of([&] { tool::check_data(at.env, at.path.string()); }), "t10k-"));
+}
+
+TEST_CASE("preflight: a directory for checkpoints is made, and left as it was found") {
+  const bench at;
+  const auto fresh = at.path / "a" / "b";
+  tool::check_checkpoint_directory(at.env, fresh.string());
+  CHECK(std::filesystem::is_empty(fresh));
+  std::ofstream{fresh / "kept"} << "x";
+  tool::check_checkpoint_directory(at.env, fresh.string());
+  CHECK(std::filesystem::exists(fresh / "kept"));
+}
+
+TEST_CASE("preflight: a directory that cannot be written to is named with its flag") {
+  const bench at;
+  std::ofstream{at.path / "file"} << "x";
+  for (const std::string& bad :
+       {std::string{"/proc/nosuch"}, std::string{"/proc"}, (at.path / "file").string()}) {
+    const auto why = failure_of([&] { tool::check_checkpoint_directory(at.env, bad); });
+    CHECK(why.code == tr::errc::bad_config);
+    CHECK(says(why, "--checkpoint is '" + bad + "'"));
+  }
+}
