@@ -11,6 +11,7 @@ namespace {
 
 namespace tr = troupe;
 
+constexpr std::uint32_t replicas_max = 64; ///< and CPU devices of a process
 constexpr const char* version_text = "troupe " TROUPE_VERSION "\n";
 
 /// What flags fill in before it is checked.
@@ -27,7 +28,10 @@ void add_training_flags(CLI::App& app, training_options& t) {
   app.add_option("--seconds", t.seconds, "train that long instead")
     ->check(CLI::Range(0.1, 86'400.0))
     ->excludes(epochs);
-  app.add_option("--workers", t.workers, "workers (2)")->check(CLI::Range(1, 1'000));
+  app
+    .add_option("--workers", t.workers,
+                "workers (2); with multi_worker_mirrored the processes that --processes starts")
+    ->check(CLI::Range(1, 1'000));
   app.add_option("--ps", t.servers, "parameter servers (2)")->check(CLI::Range(1, 1'000));
   app.add_option("--batch-size", t.batch_size, "images a step (64)")->check(CLI::Range(1, 60'000));
   app
@@ -37,19 +41,24 @@ void add_training_flags(CLI::App& app, training_options& t) {
   app.add_option("--seed", t.seed, "of the first weights (0)");
   app.add_option("--data", t.data, "directory of the four Fashion-MNIST files");
   auto* directory = app.add_option("--checkpoint", t.checkpoint, "save into this directory");
-  app.add_flag("--resume", t.resume, "go on from the newest checkpoint there")->needs(directory);
+  app.add_flag("--resume", t.resume, "go on from the newest checkpoint there: there must be one")
+    ->needs(directory);
   app
     .add_option("--checkpoint-every", t.checkpoint_every, "steps between checkpoints (at the end)")
     ->check(CLI::Range(1, 1'000'000'000))
     ->needs(directory);
-  app.add_option("--device", t.device, "of the workers' steps: gpu:0, cpu:0 (plain CPU code)");
+  app.add_option("--device", t.device,
+                 "gpu:0, cpu:0: where the workers' steps compute, or under a synchronous strategy "
+                 "the one replica of each process (plain CPU code)");
   app
     .add_option("--strategy", t.strategy,
                 "parameter_server, one_device, mirrored, central_storage, tpu or "
                 "multi_worker_mirrored (parameter_server)")
     ->check(CLI::IsMember(strategy_names()));
-  app.add_option("--replicas", t.replicas, "of a synchronous strategy, one a CPU lane (2)")
-    ->check(CLI::Range(1, 64));
+  app
+    .add_option("--replicas", t.replicas,
+                "of a synchronous strategy in each process, one a CPU lane (2)")
+    ->check(CLI::Range(std::uint32_t{1}, replicas_max));
   app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
   app.add_flag("--effect-once,!--no-effect-once", t.effect_once,
                "off: servers apply a repeated update again, and the end tells how often");
@@ -69,6 +78,10 @@ void add_train(CLI::App& app, train_command& train, raw_flags& raw) {
   app.add_option("--kill-at-mark", raw.kill_at_mark, "worker:MARK:N: its N-th hit kills it, once")
     ->needs(processes);
   app.add_option("--stop-at-mark", raw.stop_at_mark, "the same with SIGSTOP")->needs(processes);
+  app
+    .add_flag("--rejoin", train.launch.training.rejoins,
+              "started again by a launcher: goes on from a checkpoint if there is one")
+    ->group("");
 }
 
 void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
@@ -83,30 +96,72 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
   app.add_option("--kill-at-mark", raw.kill_at_mark, "MARK:N: the N-th hit kills this process");
   app.add_option("--stop-at-mark", raw.stop_at_mark, "MARK:N: the N-th hit stops this process");
   add_training_flags(app, serve.training);
+  for (const char* flag : {"--strategy", "--replicas"}) // taken only to say what runs those
+    app.get_option(flag)->group("");
+}
+
+[[noreturn]] void refuse(const std::string& text) { tr::throw_failure(tr::errc::bad_config, text); }
+
+/// Flags that the strategy would not look at are mistakes about what is going to run.
+void check_against_strategy(const CLI::App& app, const training_options& t, bool processes) {
+  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
+  const auto with = "with --strategy " + t.strategy;
+  if (t.strategy == "parameter_server") {
+    if (given("--replicas"))
+      refuse("--replicas: not " + with + ", which has --workers and --ps");
+    return;
+  }
+  const bool peers = t.strategy == "multi_worker_mirrored";
+  if (given("--workers") && !peers)
+    refuse("--workers: not " + with + ", which has --replicas in one process");
+  if (given("--workers") && !processes)
+    refuse("--workers: " + std::to_string(t.workers) + " " + with
+           + " needs --processes; without it TF_CONFIG in each process tells the workers");
+  if (given("--ps"))
+    refuse("--ps: not " + with + ", which has no servers");
+  if (given("--effect-once"))
+    refuse(std::string{t.effect_once ? "--effect-once" : "--no-effect-once"} + ": not " + with
+           + ", which has no servers");
+  if (peers && t.seconds > 0)
+    refuse("--seconds: " + with + " each worker would stop by a clock of its own");
+}
+
+void check_device(const CLI::App& app, training_options& t) {
+  if (t.device.empty())
+    return;
+  const auto id = tr::parse_device(t.device);
+  if (!id || (id->kind == tr::device_kind::cpu && id->index >= replicas_max))
+    refuse("--device is '" + t.device + "', expected gpu:N, or cpu:N with N below "
+           + std::to_string(replicas_max));
+  if (app.count("--replicas") > 0 && t.replicas != 1)
+    refuse("--device: " + t.device + " is one replica, --replicas is "
+           + std::to_string(t.replicas));
+  t.replicas = 1;
+}
+
+/// What `--processes` starts, and what is done to it.
+void check_launch(const train_command& train, const raw_flags& raw) {
+  const auto& strategy = train.launch.training.strategy;
+  const bool peers = strategy == "multi_worker_mirrored";
+  if (train.processes && strategy != "parameter_server" && !peers)
+    refuse("--processes: not with --strategy " + strategy + ", which runs in one process");
+  if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
+    refuse("--kill: with --strategy " + strategy + " there must be a --checkpoint to go on from");
+  if (peers && !(raw.kill_at_mark.empty() && raw.stop_at_mark.empty()))
+    refuse("--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
 }
 
 /// Throws `troupe::error` for what CLI11 cannot check.
-void finish_train(train_command& train, const raw_flags& raw) {
+void finish_train(const CLI::App& app, train_command& train, const raw_flags& raw) {
+  check_launch(train, raw);
+  check_against_strategy(app, train.launch.training, train.processes);
+  check_device(app, train.launch.training);
   const auto& strategy = train.launch.training.strategy;
-  if (train.processes && strategy != "parameter_server" && strategy != "multi_worker_mirrored")
-    tr::throw_failure(tr::errc::bad_config, "--processes: not with --strategy " + strategy
-                                              + ", which runs in one process");
-  const bool peers = strategy == "multi_worker_mirrored";
-  if (peers && train.launch.training.seconds > 0)
-    tr::throw_failure(tr::errc::bad_config, "--seconds: with --strategy " + strategy
-                                              + " each worker would stop by a clock of its own");
-  if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
-    tr::throw_failure(tr::errc::bad_config, "--kill: with --strategy " + strategy
-                                              + " there must be a --checkpoint to go on from");
-  if (peers && !(raw.kill_at_mark.empty() && raw.stop_at_mark.empty()))
-    tr::throw_failure(tr::errc::bad_config,
-                      "--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
   for (const auto& text : raw.kills)
     train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
   for (const auto& each : train.launch.kills)
-    if (peers && each.job != tr::job_kind::worker)
-      tr::throw_failure(tr::errc::bad_config,
-                        "--kill: with --strategy " + strategy + " there are workers only");
+    if (strategy == "multi_worker_mirrored" && each.job != tr::job_kind::worker)
+      refuse("--kill: with --strategy " + strategy + " there are workers only");
   if (!raw.kill_at_mark.empty())
     train.launch.kill_at_mark =
       parse_task_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
@@ -115,7 +170,13 @@ void finish_train(train_command& train, const raw_flags& raw) {
       parse_task_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
 }
 
-void finish_serve(serve_command& serve, const raw_flags& raw) {
+void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& raw) {
+  if (serve.training.strategy != "parameter_server")
+    refuse(
+      "--strategy: serve runs parameter-server tasks; start `troupe train fashion_mnist "
+      "--strategy multi_worker_mirrored` in every process with TF_CONFIG");
+  check_against_strategy(app, serve.training, true);
+  check_device(app, serve.training);
   if (!raw.kill_at_mark.empty())
     serve.kill_at_mark = parse_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
   if (!raw.stop_at_mark.empty())
@@ -154,11 +215,11 @@ command parse_command(std::vector<std::string> arguments) {
   try {
     app.parse(std::move(arguments));
     if (train_app->parsed()) {
-      finish_train(train, raw);
+      finish_train(*train_app, train, raw);
       return train;
     }
     if (serve_app->parsed()) {
-      finish_serve(serve, raw);
+      finish_serve(*serve_app, serve, raw);
       return serve;
     }
   } catch (const CLI::CallForHelp&) {

@@ -84,6 +84,11 @@ void print(const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
+/// "worker:0": one of equals, by its place among them.
+std::string worker_name(const tr::runtime_options& options) {
+  return "worker:" + std::to_string(options.peer);
+}
+
 /// Runs the program in this process, which is the coordinator or everything.
 int run_program(tr::runtime_options options, const training_options& training, int report_fd) {
   stop_on_signals();
@@ -91,6 +96,7 @@ int run_program(tr::runtime_options options, const training_options& training, i
   tracer_pair both{options.trace, &stats};
   if (training.stats)
     options.trace = &both;
+  const std::string task = options.peers.empty() ? "chief" : worker_name(options);
   const launcher_pipe pipe{report_fd};
   if (options.task) {
     options.on_listening = [&](const std::string& address) {
@@ -121,7 +127,7 @@ int run_program(tr::runtime_options options, const training_options& training, i
   listener.close();
   print({time_line(report, training.batch_size)});
   if (training.stats) {
-    print(stats.lines("chief"));
+    print(stats.lines(task));
     print(server_lines(report.statistics));
   }
   if (pipe.open()) { // the launcher prints it and judges
@@ -132,16 +138,33 @@ int run_program(tr::runtime_options options, const training_options& training, i
   return report.lost == 0 && report.doubled == 0 && report.differing == 0 ? 0 : 1;
 }
 
+/// CPU devices that the replicas of one process need.
+std::uint32_t cpu_devices_for(const training_options& training) {
+  if (training.device.empty())
+    return training.replicas;
+  const auto id = tr::parse_device(training.device).value_or_throw();
+  return id.kind == tr::device_kind::cpu ? id.index + 1 : 1;
+}
+
 /// A worker of `multi_worker_mirrored`: as TF_CONFIG says, or the only one.
 int run_peer(const training_options& training) {
   auto options = tr::runtime::synchronous_options_from_args(0, nullptr);
-  options.cpu_devices = training.replicas;
+  options.cpu_devices = cpu_devices_for(training);
   if (options.peer == 0)
     return run_program(options, training, -1);
   stop_on_signals();
-  silent_listener listener;
-  tr::runtime rt{std::move(options)};
-  return train_on_replicas(rt, training, listener, stop).differing == 0 ? 0 : 1;
+  stats_tracer stats;
+  if (training.stats)
+    options.trace = &stats;
+  const auto task = worker_name(options);
+  const int code = [&] {
+    silent_listener listener;
+    tr::runtime rt{std::move(options)};
+    return train_on_replicas(rt, training, listener, stop).differing == 0 ? 0 : 1;
+  }();
+  if (training.stats)
+    print(stats.lines(task));
+  return code;
 }
 
 int run(const train_command& train) {
@@ -159,7 +182,7 @@ int run(const train_command& train) {
     options.devices = {train.launch.training.device};
   if (train.launch.training.strategy != "parameter_server") {
     options.workers = options.servers = 1; // they have nothing to do
-    options.cpu_devices = train.launch.training.replicas;
+    options.cpu_devices = cpu_devices_for(train.launch.training);
   }
   return run_program(options, train.launch.training, -1);
 }

@@ -93,7 +93,8 @@ std::vector<std::string> peer_arguments(const training_options& t) {
     add("--seconds", t.seconds);
   else
     add("--epochs", t.epochs);
-  add("--replicas", t.replicas);
+  if (t.device.empty())
+    add("--replicas", t.replicas);
   add("--batch-size", t.batch_size);
   add("--learning-rate", t.learning_rate);
   add("--seed", t.seed);
@@ -106,6 +107,10 @@ std::vector<std::string> peer_arguments(const training_options& t) {
     add("--checkpoint-every", t.checkpoint_every);
   if (t.resume)
     out.emplace_back("--resume");
+  if (t.rejoins)
+    out.emplace_back("--rejoin");
+  if (t.stats)
+    out.emplace_back("--stats");
   return out;
 }
 
@@ -147,10 +152,11 @@ public:
 private:
   static std::int64_t now_ms() { return steady_ns() / 1'000'000; }
 
-  /// One that follows another goes on from the checkpoint.
+  /// One that follows another goes on from the checkpoint, or begins if it died before there was
+  /// one.
   void start(child& c) {
     auto training = options_.training;
-    training.resume = training.resume || c.starts > 0;
+    training.rejoins = c.starts > 0;
     ::setenv("TF_CONFIG", (cluster_ + std::to_string(c.task.index) + "}}").c_str(), 1);
     c.hit = false;
     all_.start(c, peer_arguments(training), -1);

@@ -201,6 +201,70 @@ TEST_CASE("a checkpoint is resumed where it ended") {
     second.text, std::regex{"closures: scheduled \\d+ run 937 "})); // the second epoch only
 }
 
+TEST_CASE("replicas: on a device their gradients are computed and summed there") {
+  for (const char* strategy : {"one_device", "mirrored", "multi_worker_mirrored"}) {
+    auto seen = run(std::string{"troupe train fashion_mnist --epochs 1 --device cpu:1 --strategy "}
+                    + strategy);
+    CAPTURE(seen.text);
+    CHECK(seen.code == 0);
+    CHECK(number_after(seen.text, "replicas: ") == 1.0);
+    CHECK(number_after(seen.text, "test accuracy: ").value_or(0) > 0.8);
+  }
+  auto workers = run(
+    "troupe train fashion_mnist --epochs 1 --device cpu:0 --processes --workers 2 --stats "
+    "--strategy multi_worker_mirrored");
+  CAPTURE(workers.text);
+  CHECK(workers.code == 0);
+  CHECK(number_after(workers.text, "replicas: ") == 2.0);
+  CHECK(number_after(workers.text, "copies that differ: ") == 0.0);
+  CHECK(number_after(workers.text, "test accuracy: ").value_or(0) > 0.8);
+  for (const char* task : {"stats worker:0: ", "stats worker:1: "})
+    CHECK(workers.text.find(task) != std::string::npos);
+}
+
+TEST_CASE("a checkpoint that cannot be is told before the training") {
+  for (const char* how :
+       {"", "--processes --workers 1 --ps 1", "--strategy mirrored",
+        "--strategy multi_worker_mirrored --processes --workers 2 --replicas 1"}) {
+    auto seen = run(std::string{"troupe train fashion_mnist --checkpoint /proc/nosuch "} + how);
+    CAPTURE(seen.text);
+    CHECK(seen.code == 1);
+    CHECK(seen.text.find("--checkpoint is '/proc/nosuch'") != std::string::npos);
+    CHECK_FALSE(number_after(seen.text, "trained: ").has_value());
+  }
+}
+
+TEST_CASE("--resume where nothing was saved is an error, not a start from nothing") {
+  scratch at;
+  const auto nothing = (at.path / "nothing").string();
+  for (const char* how :
+       {"", "--strategy mirrored",
+        "--strategy multi_worker_mirrored --processes --workers 2 --replicas 1"}) {
+    auto seen = run("troupe train fashion_mnist --resume --checkpoint " + nothing + " " + how);
+    CAPTURE(seen.text);
+    CHECK(seen.code == 1);
+    CHECK(seen.text.find(nothing) != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(nothing));
+  }
+}
+
+TEST_CASE("workers by hand: each has TF_CONFIG and a token") {
+  const auto port = 20'000 + static_cast<int>((getpid() + 100) % 20'000);
+  const auto worker = [&](int i) {
+    return "TF_CONFIG=\"{\\\"cluster\\\": {\\\"worker\\\": [\\\"127.0.0.1:" + std::to_string(port)
+           + "\\\", \\\"127.0.0.1:" + std::to_string(port + 1)
+           + "\\\"]}, \\\"task\\\": {\\\"type\\\": \\\"worker\\\", \\\"index\\\": "
+           + std::to_string(i)
+           + "}}\" TROUPE_TOKEN=secret troupe train fashion_mnist --epochs 1 --replicas 1 "
+             "--strategy multi_worker_mirrored";
+  };
+  auto seen = run(worker(1) + " & " + worker(0) + "; code=$?; wait; exit $code");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(number_after(seen.text, "replicas: ") == 2.0);
+  CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
+}
+
 TEST_CASE("bad input gets one line that names it") {
   auto flag = run("troupe train fashion_mnist --no-such-flag");
   CHECK(flag.code == 2);
@@ -208,6 +272,19 @@ TEST_CASE("bad input gets one line that names it") {
   auto data = run("troupe train fashion_mnist --data /nowhere");
   CHECK(data.code != 0);
   CHECK(data.text.find("/nowhere") != std::string::npos);
+  for (const char* strategy : {"parameter_server", "mirrored"}) {
+    auto missing =
+      run(std::string{"troupe train fashion_mnist --data /nowhere --strategy "} + strategy);
+    CHECK(missing.code == 1);
+    CHECK(missing.text.find("--data is '/nowhere'") != std::string::npos);
+    CHECK(missing.text.find("dataset-fashion-mnist") != std::string::npos);
+  }
+  auto alone = run("troupe train fashion_mnist --strategy multi_worker_mirrored --workers 3");
+  CHECK(alone.code == 2);
+  CHECK(alone.text.find("--workers: 3") != std::string::npos);
+  auto serve = run("troupe serve --task worker:0 --strategy multi_worker_mirrored");
+  CHECK(serve.code == 2);
+  CHECK(serve.text.find("--strategy: serve") != std::string::npos);
   auto kill = run("troupe train fashion_mnist --processes --kill worker:every=fast");
   CHECK(kill.code != 0);
   CHECK(kill.text.find("fast") != std::string::npos);

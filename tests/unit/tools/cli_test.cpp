@@ -1,5 +1,6 @@
 // Goal: every flag arrives, and a wrong one is named.
 #include "cli.hpp"
+#include "peer_launcher.hpp"
 
 #include <doctest/doctest.h>
 
@@ -118,9 +119,104 @@ TEST_CASE("cli: wrong values and combinations are named") {
   CHECK(usage({"dance"}) != "accepted");
 }
 
+namespace {
+
+/// What `train` with `--strategy` says to more flags.
+std::string with_strategy(const std::string& strategy, std::vector<std::string> more) {
+  std::vector<std::string> all{"train", "fashion_mnist", "--strategy", strategy};
+  all.insert(all.end(), more.begin(), more.end());
+  return usage(all);
+}
+
+} // namespace
+
+TEST_CASE("cli: flags that the strategy would not look at are refused") {
+  CHECK(with_strategy("multi_worker_mirrored", {"--workers", "3"})
+        == "--workers: 3 with --strategy multi_worker_mirrored needs --processes; without it "
+           "TF_CONFIG in each process tells the workers");
+  CHECK(with_strategy("multi_worker_mirrored", {"--processes", "--workers", "3"}) == "accepted");
+  for (const std::string strategy :
+       {"one_device", "mirrored", "central_storage", "tpu", "multi_worker_mirrored"}) {
+    const auto named = "not with --strategy " + strategy;
+    if (strategy != "multi_worker_mirrored")
+      CHECK(says(with_strategy(strategy, {"--workers", "2"}), ("--workers: " + named).c_str()));
+    CHECK(says(with_strategy(strategy, {"--ps", "2"}),
+               ("--ps: " + named + ", which has no servers").c_str()));
+    CHECK(
+      says(with_strategy(strategy, {"--no-effect-once"}), ("--no-effect-once: " + named).c_str()));
+    CHECK(says(with_strategy(strategy, {"--effect-once"}), ("--effect-once: " + named).c_str()));
+    CHECK(with_strategy(strategy, {"--replicas", "2", "--stats"}) == "accepted");
+  }
+  CHECK(says(with_strategy("parameter_server", {"--replicas", "2"}),
+             "--replicas: not with --strategy parameter_server"));
+  CHECK(says(usage({"train", "fashion_mnist", "--replicas", "2"}), "--replicas"));
+  CHECK(says(usage({"serve", "--task", "chief", "--replicas", "2"}), "--replicas"));
+}
+
+TEST_CASE("cli: a device is one replica of a process, and is written as one") {
+  const auto both = with_strategy("mirrored", {"--device", "gpu:0", "--replicas", "2"});
+  CHECK(says(both, "--device: gpu:0"));
+  CHECK(says(both, "--replicas is 2"));
+  for (const std::string bad : {"gpu", "tpu:0", "cpu:64"})
+    CHECK(says(with_strategy("mirrored", {"--device", bad}), ("--device is '" + bad).c_str()));
+  for (const auto& replicas :
+       {std::vector<std::string>{}, std::vector<std::string>{"--replicas", "1"}}) {
+    std::vector<std::string> all{"train",    "fashion_mnist", "--strategy",
+                                 "mirrored", "--device",      "gpu:0"};
+    all.insert(all.end(), replicas.begin(), replicas.end());
+    CHECK(std::get<train_command>(parse_command(all)).launch.training.replicas == 1);
+  }
+}
+
+TEST_CASE("cli: serve runs tasks of parameter servers, and says what runs the others") {
+  const auto text = usage({"serve", "--task", "worker:0", "--strategy", "multi_worker_mirrored"});
+  CHECK(says(text, "--strategy: serve runs parameter-server tasks"));
+  CHECK(says(text, "TF_CONFIG"));
+  CHECK(says(usage({"serve", "--strategy", "mirrored"}), "--strategy: serve"));
+  CHECK(usage({"serve", "--task", "worker:0", "--strategy", "parameter_server"}) == "accepted");
+}
+
+TEST_CASE("peer launcher: what a child is started with is what train takes, and comes back") {
+  training_options t{.epochs = 3,
+                     .batch_size = 32,
+                     .learning_rate = 2.5e-4f,
+                     .seed = 77,
+                     .data = "d",
+                     .checkpoint = "c",
+                     .resume = true,
+                     .rejoins = true,
+                     .checkpoint_every = 50,
+                     .stats = true,
+                     .strategy = "multi_worker_mirrored",
+                     .replicas = 3};
+  const auto back = [&] {
+    return std::get<train_command>(parse_command(peer_arguments(t))).launch.training;
+  };
+  CHECK(back().epochs == 3);
+  CHECK(back().batch_size == 32);
+  CHECK(back().learning_rate == 2.5e-4f);
+  CHECK(back().seed == 77);
+  CHECK(back().data == "d");
+  CHECK(back().checkpoint == "c");
+  CHECK(back().resume);
+  CHECK(back().rejoins);
+  CHECK(back().checkpoint_every == 50);
+  CHECK(back().stats);
+  CHECK(back().replicas == 3);
+  t.device = "gpu:1";
+  CHECK(back().device == "gpu:1");
+  CHECK(back().replicas == 1);
+  t.rejoins = t.stats = false;
+  CHECK_FALSE(back().rejoins);
+  CHECK_FALSE(back().stats);
+}
+
 TEST_CASE("cli: help and version print") {
   CHECK(says(std::get<print_command>(parse_command({"help"})).text, "--checkpoint-every"));
   CHECK(says(std::get<print_command>(parse_command({"train", "--help"})).text, "--kill"));
+  const auto serve = std::get<print_command>(parse_command({"serve", "--help"})).text;
+  CHECK(says(serve, "--coordinator"));
+  CHECK_FALSE(says(serve, "--strategy"));
   CHECK(std::get<print_command>(parse_command({"version"})).text.starts_with("troupe "));
 }
 
