@@ -74,12 +74,15 @@ std::optional<preemption_outgoing> take_message(const char*& at, const char* end
 
 struct preemption_checkpoint::state {
   state(sync_checkpoint& c, preemption_checkpoint_options o)
-    : checkpoint{c}, options{std::move(o)}, of{c.strategy().state()} {}
+    : checkpoint{c},
+      options{std::move(o)},
+      of{c.strategy().state()},
+      calls{c.own_counter(calls_counter)} {}
 
   sync_checkpoint& checkpoint;
   preemption_checkpoint_options options;
   std::shared_ptr<detail::sync_state> of;
-  std::int64_t calls = 0; ///< as saved
+  std::shared_ptr<std::int64_t> calls; ///< that have ended; the checkpoint's
   std::optional<preemption_core> core{};
   std::atomic<bool> noticed{false};
   time_point watch_at{};
@@ -101,11 +104,10 @@ preemption_checkpoint::preemption_checkpoint(sync_checkpoint& checkpoint,
                                              preemption_checkpoint_options options)
   : state_{std::make_unique<state>(checkpoint, std::move(options))} {
   auto& s = *state_;
-  checkpoint.add_counter(calls_counter, s.calls);
   (void)checkpoint.restore();
   const auto& how = s.of->options();
   s.core.emplace(s.options.termination, how.worker, how.workers,
-                 static_cast<std::uint64_t>(s.calls));
+                 static_cast<std::uint64_t>(*s.calls));
   if (s.options.handle_sigterm) {
     s.before = std::signal(SIGTERM, on_sigterm);
     s.handles = true;
@@ -197,13 +199,12 @@ void preemption_checkpoint::state::check() {
 }
 
 void preemption_checkpoint::state::save() {
-  calls = static_cast<std::int64_t>(core->total_run_calls());
   if (options.save)
     options.save();
   else
     (void)checkpoint.save();
   core->saved();
-  trace(of->env(), "preemption.saved", {{"calls", calls}});
+  trace(of->env(), "preemption.saved", {{"calls", *calls}});
   const auto code = core->exits();
   if (!code)
     return;
@@ -230,12 +231,15 @@ void preemption_checkpoint::finish() {
   auto& s = *state_;
   if (std::exchange(s.open_call, false))
     s.core->call_finished(s.now());
+  *s.calls = static_cast<std::int64_t>(s.core->total_run_calls());
 }
 
 /// What all workers have to say, after a call of this one failed. The others may be in the middle
 /// of a call of theirs, and come here once it has failed too.
 std::vector<std::string> preemption_checkpoint::state::report(const failure& why) {
   of->interrupt(why.text);
+  if (why.code == errc::peer_lost || why.code == errc::deadline)
+    return {}; // the lost worker would not answer either, and its name is known
   for (int left = report_tries; left > 0; --left) {
     try {
       (void)detail::largest_of(*of, 1, check_name);

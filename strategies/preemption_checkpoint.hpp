@@ -39,7 +39,9 @@ struct preemption_checkpoint_options {
 class preemption_checkpoint {
 public:
   /// Restores the newest checkpoint, if there is one, with the number of calls (row SYNC-PRE-2).
-  /// Outlived by `checkpoint`, which gets a counter "preemption/calls".
+  /// Outlived by `checkpoint`, which gets a counter "preemption/calls", up to date between calls
+  /// and kept when this goes. Throws as `restore`; `invalid_argument` while another one counts on
+  /// the same checkpoint.
   preemption_checkpoint(sync_checkpoint& checkpoint, preemption_checkpoint_options options = {});
   ~preemption_checkpoint();
   preemption_checkpoint(const preemption_checkpoint&) = delete;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <utility>
 
 #include <troupe/actors/checkpoint_format.hpp>
@@ -28,7 +29,7 @@ struct position {
 
 /// A variable's part of a checkpoint.
 struct saved_variable {
-  tensor values{};
+  tensor values{}; ///< of worker 0's; on others something of this type and shape
   std::vector<tensor> slots{};
   std::uint64_t steps = 0;
 };
@@ -45,6 +46,20 @@ std::int64_t number_in(const std::string& key, const std::string& text) {
   if (failed != std::errc{} || at != text.data() + text.size())
     throw_failure(errc::corrupt, "checkpoint: " + key + " is '" + text + "', not a number");
   return out;
+}
+
+/// What a user's function throws, with its name in front.
+template <class F>
+auto named(const char* doing, const std::string& name, F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const error& e) {
+    auto why = e.details();
+    why.text = std::string{doing} + " '" + name + "': " + why.text;
+    throw_failure(std::move(why));
+  } catch (const std::exception& e) {
+    throw_failure(errc::user_code, std::string{doing} + " '" + name + "': " + e.what());
+  }
 }
 
 /// Calls `f`; what it threw, for the others.
@@ -68,6 +83,7 @@ struct sync_checkpoint::state {
   sync_checkpoint_options options{};
   std::vector<distributed_variable> variables{};
   std::vector<counter> counters{};
+  std::map<std::string, std::shared_ptr<std::int64_t>> own_counters{}; ///< some of `counters`
   std::vector<position> positions{};
   std::vector<std::string> refused{};
 
@@ -89,8 +105,13 @@ struct sync_checkpoint::state {
 
   void check(const checkpoint_reader& from) const;
   void check_variable(const checkpoint_reader& from, const distributed_variable& v) const;
-  void take_variable(const distributed_variable& v, const checkpoint_reader* from) const;
-  void take_numbers(const checkpoint_reader* from);
+  saved_variable load(const checkpoint_reader& from, const distributed_variable& v) const;
+  saved_variable form_of(const distributed_variable& v) const;
+  void take_variable(const distributed_variable& v, saved_variable from) const;
+  void take_counters(const checkpoint_reader* from) const;
+  void take_positions(const checkpoint_reader* from) const;
+  std::vector<std::string> own_positions(const checkpoint_reader* from) const;
+  void agree(const std::optional<failure>& why, const std::string& what) const;
 };
 
 sync_checkpoint::sync_checkpoint(const troupe::strategy& of, std::string directory,
@@ -142,6 +163,20 @@ sync_checkpoint& sync_checkpoint::add_counter(std::string name, std::int64_t& va
   return *this;
 }
 
+std::shared_ptr<std::int64_t> sync_checkpoint::own_counter(const std::string& name) {
+  const auto there = state_->own_counters.find(name);
+  if (there == state_->own_counters.end()) {
+    auto made = std::make_shared<std::int64_t>(0);
+    add_counter(name, *made);
+    state_->own_counters.emplace(name, made);
+    return made;
+  }
+  if (there->second.use_count() > 1)
+    throw_failure(errc::invalid_argument,
+                  "checkpoint: counter '" + name + "' is counted by another one right now");
+  return there->second;
+}
+
 sync_checkpoint& sync_checkpoint::add_position(std::string name, std::function<std::string()> save,
                                                std::function<void(const std::string&)> restore) {
   state_->check_name("position", name,
@@ -161,11 +196,29 @@ saved_variable sync_checkpoint::state::read(const distributed_variable& v) const
   return out;
 }
 
+/// What one worker can't do, none does: the first failure is thrown on all.
+void sync_checkpoint::state::agree(const std::optional<failure>& why,
+                                   const std::string& what) const {
+  const auto told = detail::exchange_texts(*of, detail::encode_outcome(why), what);
+  for (std::size_t w = 0; w < told.size(); ++w)
+    if (auto refused = detail::decode_outcome(told[w])) {
+      if (told.size() > 1)
+        refused->text = "worker " + std::to_string(w) + ": " + refused->text;
+      throw_failure(std::move(*refused));
+    }
+}
+
 /// By position, then by worker.
 std::vector<std::vector<std::string>> sync_checkpoint::state::gather_positions() const {
   std::vector<std::vector<std::string>> out;
-  for (const auto& each : positions)
-    out.push_back(detail::exchange_texts(*of, each.save(), "save of position " + each.name));
+  std::vector<std::string> own;
+  agree(failure_in([&] {
+          for (const auto& each : positions)
+            own.push_back(named("save of position", each.name, each.save));
+        }),
+        "save of positions");
+  for (std::size_t p = 0; p < positions.size(); ++p)
+    out.push_back(detail::exchange_texts(*of, own[p], "save of position " + positions[p].name));
   return out;
 }
 
@@ -256,59 +309,104 @@ void sync_checkpoint::state::check(const checkpoint_reader& from) const {
       expect(position_key(each.name, w));
 }
 
-/// Every copy gets what worker 0 has read. `from` is null on the others.
+/// All that worker 0 needs of the files: nothing is read once something has changed.
+saved_variable sync_checkpoint::state::load(const checkpoint_reader& from,
+                                            const distributed_variable& v) const {
+  const auto& spec = v.core()->spec();
+  auto read = [&](std::string_view part) {
+    return from.read(spec.name, part, 0, spec.rows()).value_or_throw().clone();
+  };
+  saved_variable out{.values = read(value_part)};
+  if (spec.optimizer.kind == optimizer_kind::none)
+    return out;
+  for (const auto& name : detail::slot_names(spec.optimizer))
+    out.slots.push_back(read(name));
+  out.steps = from.steps(spec.name).value_or_throw();
+  return out;
+}
+
+saved_variable sync_checkpoint::state::form_of(const distributed_variable& v) const {
+  const auto& spec = v.core()->spec();
+  saved_variable out{.values = tensor{spec.type, spec.shape}};
+  if (spec.optimizer.kind != optimizer_kind::none)
+    for (const auto& slot : v.core()->component(0).state().slots)
+      out.slots.push_back(tensor{slot.type(), spec.shape});
+  return out;
+}
+
+/// Every copy gets what worker 0 has read.
 void sync_checkpoint::state::take_variable(const distributed_variable& v,
-                                           const checkpoint_reader* from) const {
+                                           saved_variable from) const {
   auto& core = *v.core();
   const auto& spec = core.spec();
   const auto what = "restore of variable " + spec.name;
-  auto take = [&](std::string_view part, dtype type) {
-    auto x = from ? from->read(spec.name, part, 0, spec.rows()).value_or_throw().clone()
-                  : tensor{type, spec.shape};
-    detail::take_from_chief(*of, x, what);
-    return x;
-  };
-  core.restore_value(take(value_part, spec.type));
+  detail::take_from_chief(*of, from.values, what);
+  core.restore_value(from.values);
   if (spec.optimizer.kind == optimizer_kind::none)
     return;
-  std::vector<tensor> slots;
-  const auto own = core.component(0).state();
-  const auto names = detail::slot_names(spec.optimizer);
-  for (std::size_t i = 0; i < names.size(); ++i)
-    slots.push_back(take(names[i], own.slots.at(i).type()));
-  auto steps =
-    tensor::scalar(from ? static_cast<std::int64_t>(from->steps(spec.name).value_or_throw()) : 0);
+  for (auto& slot : from.slots)
+    detail::take_from_chief(*of, slot, what);
+  auto steps = tensor::scalar(static_cast<std::int64_t>(from.steps));
   detail::take_from_chief(*of, steps, what);
   for (std::size_t i = 0; i < core.components(); ++i) {
     const auto values = core.component(i).read().values;
     core.component(i)
-      .restore(values, slots, static_cast<std::uint64_t>(steps.item<std::int64_t>()))
+      .restore(values, from.slots, static_cast<std::uint64_t>(steps.item<std::int64_t>()))
       .value_or_throw();
   }
 }
 
-void sync_checkpoint::state::take_numbers(const checkpoint_reader* from) {
+void sync_checkpoint::state::take_counters(const checkpoint_reader* from) const {
   for (const auto& each : counters) {
     const auto key = counter_key(each.name);
     auto x = tensor::scalar(from ? number_in(key, from->extra(key).value_or_throw()) : 0);
     detail::take_from_chief(*of, x, "restore of " + key);
     *each.value = x.item<std::int64_t>();
   }
-  const auto workers = of->options().workers;
+}
+
+/// What worker 0 has read for this one. `from` is null on the others.
+std::vector<std::string> sync_checkpoint::state::own_positions(
+  const checkpoint_reader* from) const {
+  std::vector<std::string> out;
   for (const auto& each : positions)
-    for (std::uint32_t w = 0; w < workers; ++w) {
+    for (std::uint32_t w = 0; w < of->options().workers; ++w) {
       const auto text = detail::exchange_texts(
         *of, from ? from->extra(position_key(each.name, w)).value_or_throw() : std::string{},
         "restore of position " + each.name)[0];
       if (w == of->options().worker)
-        each.restore(text);
+        out.push_back(text);
     }
+  return out;
+}
+
+/// All workers' positions, or none changes.
+void sync_checkpoint::state::take_positions(const checkpoint_reader* from) const {
+  const auto texts = own_positions(from);
+  std::vector<std::optional<std::string>> before; // of those that were restored
+  auto why = failure_in([&] {
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      std::optional<std::string> old;
+      (void)failure_in([&] { old = positions[i].save(); }); // one that an error broke has none
+      named("restore of position", positions[i].name, [&] { positions[i].restore(texts[i]); });
+      before.push_back(std::move(old));
+    }
+  });
+  try {
+    agree(why, "restore of positions");
+  } catch (...) {
+    for (std::size_t i = 0; i < before.size(); ++i)
+      if (before[i])
+        (void)failure_in([&] { positions[i].restore(*before[i]); });
+    throw;
+  }
 }
 
 std::optional<std::string> sync_checkpoint::restore() {
   auto& s = *state_;
   s.of->require_cross_replica("restore");
   std::optional<checkpoint_reader> from;
+  std::vector<saved_variable> loaded;
   std::string path;
   std::optional<failure> why;
   s.refused.clear();
@@ -321,6 +419,8 @@ std::optional<std::string> sync_checkpoint::restore() {
       for (const auto& each : from->refused())
         s.refused.push_back(each.path + ": " + to_string(each.why));
       s.check(*from);
+      for (const auto& each : s.variables)
+        loaded.push_back(s.load(*from, each));
       path = from->path();
     });
   if (!s.refused.empty())
@@ -332,9 +432,11 @@ std::optional<std::string> sync_checkpoint::restore() {
   path = told[0].substr(2);
   if (path.empty())
     return std::nullopt;
-  for (const auto& each : s.variables)
-    s.take_variable(each, from ? &*from : nullptr);
-  s.take_numbers(from ? &*from : nullptr);
+  const auto* files = from ? &*from : nullptr;
+  s.take_positions(files); // the user's own code first: what it refuses leaves all as it was
+  for (std::size_t i = 0; i < s.variables.size(); ++i)
+    s.take_variable(s.variables[i], files ? std::move(loaded[i]) : s.form_of(s.variables[i]));
+  s.take_counters(files);
   return path;
 }
 

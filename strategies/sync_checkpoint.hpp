@@ -43,11 +43,12 @@ public:
   sync_checkpoint& add_position(std::string name, std::function<std::string()> save,
                                 std::function<void(const std::string&)> restore);
 
-  /// Writes a checkpoint; its path. Errors: those of the storage, naming the path.
+  /// Writes a checkpoint; its path. Errors: those of the storage, naming the path; what a position
+  /// throws, naming it and the worker.
   std::string save();
   /// Takes the newest checkpoint that is whole; its path, or none when there is no checkpoint.
-  /// `corrupt`: there are some, none is whole; `mismatch` naming what does not fit: nothing has
-  /// changed then.
+  /// `corrupt`: there are some, none is whole; `mismatch` naming what does not fit; what a position
+  /// throws, naming it and the worker: nothing has changed then.
   std::optional<std::string> restore();
   /// Why `restore` passed over newer checkpoints: "path: reason". On worker 0.
   const std::vector<std::string>& refused() const;
@@ -56,6 +57,11 @@ public:
   troupe::strategy strategy() const;
 
 private:
+  friend class preemption_checkpoint;
+  /// A counter whose number is kept here, for one user at a time: it stays when the user goes, and
+  /// the next one finds it. `invalid_argument` while another one has it.
+  std::shared_ptr<std::int64_t> own_counter(const std::string& name);
+
   struct state;
   std::unique_ptr<state> state_;
 };

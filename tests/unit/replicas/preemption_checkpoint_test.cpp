@@ -277,6 +277,30 @@ TEST_CASE("SYNC-PRE-4 what run returns comes back, and calls are counted when th
   CHECK(guard.total_run_calls() == 3);
 }
 
+TEST_CASE(
+  "SYNC-PRE-2 SYNC-PRE-4 a checkpoint outlives who counts its calls, and knows their number") {
+  const scratch_directory at;
+  on_workers(2, [&](std::uint32_t, runtime& rt) {
+    auto s = strategy_over(rt);
+    counting program{s, at.text()};
+    {
+      preemption_checkpoint guard{program.checkpoint(), leaving()};
+      for (int i = 0; i < 3; ++i)
+        guard.run([&] { program.step(); });
+      (void)program.checkpoint().save(); // by the program itself, between calls
+      guard.run([&] { program.step(); });
+      auto why = failure_of([&] { preemption_checkpoint second{program.checkpoint(), leaving()}; });
+      names(why, errc::invalid_argument, {"preemption/calls", "another"});
+    }
+    (void)program.checkpoint().restore();
+    CHECK(program.value() == 6);
+    preemption_checkpoint anew{program.checkpoint(), leaving()};
+    CHECK(anew.total_run_calls() == 3);
+    anew.run([&] { program.step(); });
+    CHECK(anew.total_run_calls() == 4);
+  });
+}
+
 TEST_CASE("SYNC-PRE-1 a checkpoint without a directory is refused") {
   auto s = mirrored_over(2);
   names(failure_of([&] { (void)sync_checkpoint{s, {}}; }), errc::invalid_argument, {"directory"});
