@@ -146,8 +146,10 @@ public:
   }
 
   bool has_partial_steps() const {
-    return share_.share.cardinality(context_) != infinite_cardinality
-           && (plan_.options.workers > 1 || !is_static(specs()));
+    const bool is_whole = is_static(specs());
+    if (share_.share.cardinality(context_) != infinite_cardinality)
+      return plan_.options.workers > 1 || !is_whole;
+    return plan_.options.workers > 1 && divides() && !(is_whole && gives_all_rows());
   }
 
   std::vector<tensor_spec> element_spec() const {
@@ -172,6 +174,13 @@ private:
   /// All workers must see the same order.
   bool is_dealt() const {
     return share_.policy == autoshard_policy::data && plan_.options.workers > 1;
+  }
+  /// Whether every whole batch has rows for each replica of this worker. @pre shapes are known
+  bool gives_all_rows() const {
+    if (plan_.global_rows >= 0 || !plan_.options.weights.empty())
+      return cutter_->piece_rows() > 0;
+    const auto all = specs();
+    return !all.empty() && !all[0].shape.empty() && all[0].shape[0] >= plan_.replicas_in_sync();
   }
   bool divides() const { return plan_.options.rebatch && plan_.replicas_in_sync() > 1; }
   std::vector<tensor_spec> specs() const { return share_.share.element_spec(context_); }

@@ -115,9 +115,10 @@ public:
 
   /// Steps of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
   std::int64_t cardinality() const;
-  /// Whether a step may have less data than others (row ITR-9): the dataset ends, and its shapes
-  /// are not all known or there are several workers. Without, no worker need ask the others whether
-  /// they have data (row ITR-7). May open sources.
+  /// Whether a step may have less data than others, or none for a replica (row ITR-9): the dataset
+  /// ends, and its shapes are not all known or there are several workers; or it does not, and some
+  /// of several workers' replicas get no rows of its batches. Without, no worker need ask the
+  /// others whether they have data (row ITR-7). May open sources.
   bool has_partial_steps() const;
   /// Of one replica's piece; the batch dimension is -1 where pieces may differ (row ITR-10).
   std::vector<tensor_spec> element_spec() const;

@@ -64,40 +64,59 @@ distributed_iterator::~distributed_iterator() = default;
 distributed_iterator::distributed_iterator(distributed_iterator&&) noexcept = default;
 distributed_iterator& distributed_iterator::operator=(distributed_iterator&&) noexcept = default;
 
-std::optional<distributed_batch> distributed_iterator::try_next() {
+/// What the workers have to know of each other: how many replicas have data, and whether any worker
+/// goes on.
+distributed_iterator::agreement distributed_iterator::agree(const input_step& step) {
   const auto& of = source_->of();
-  of->require_cross_replica("next");
-  if (ended_)
-    return std::nullopt;
-  auto made = at_->next();
-  const auto& step = made.step;
-  std::uint32_t live = 0;
+  agreement out{.going = step.has_data};
   for (const auto& piece : step.pieces)
-    live += piece.empty() ? 0 : 1;
-  std::int64_t going = step.has_data ? 1 : 0;
-  if (of->options().workers > 1 && !asks_) { // one that may end early has all ask
+    out.live += piece.empty() ? 0 : 1;
+  if (of->options().workers == 1)
+    return out;
+  const strategy all{of};
+  if (!asks_) { // one that may end early has all ask
     const std::int64_t mine = at_->first().has_partial_steps() ? 1 : 0;
-    asks_ = strategy{of}.run([mine](replica_context& ctx) {
+    asks_ = all.run([mine](replica_context& ctx) {
       return ctx.all_reduce(reduce_op::max, mine);
     })[0] != 0;
   }
-  if (of->options().workers > 1 && *asks_) {
-    const auto all = strategy{of}.run([live, going](replica_context& ctx) {
-      const bool first = ctx.replica_id_in_sync_group() % ctx.strategy().num_local_replicas() == 0;
-      return ctx.all_reduce(reduce_op::sum,
-                            tensor::vector<std::int64_t>({first ? live : 0, first ? going : 0}));
-    });
-    live = static_cast<std::uint32_t>(all[0].as<std::int64_t>()[0]);
-    going = all[0].as<std::int64_t>()[1];
-  } else if (of->options().workers > 1) {
-    live = of->count();
-  }
-  if (going == 0) {
+  if (!*asks_)
+    return {.live = of->count(), .going = out.going};
+  // Workers of which one has missed an earlier answer must not take one step for another.
+  const auto number = "next, step " + std::to_string(agreed_);
+  const auto sums = all.run([out, number](replica_context& ctx) {
+    const bool first = ctx.replica_id_in_sync_group() % ctx.strategy().num_local_replicas() == 0;
+    return ctx.all_reduce(
+      reduce_op::sum,
+      tensor::vector<std::int64_t>({first ? out.live : 0, first && out.going ? 1 : 0}),
+      {.what = number});
+  });
+  return {.live = static_cast<std::uint32_t>(sums[0].as<std::int64_t>()[0]),
+          .going = sums[0].as<std::int64_t>()[1] != 0};
+}
+
+std::optional<distributed_batch> distributed_iterator::try_next() {
+  source_->of()->require_cross_replica("next");
+  if (ended_)
+    return std::nullopt;
+  if (!pending_)
+    pending_ = std::make_unique<detail::made_step>(at_->next());
+  const auto all = agree(pending_->step); // if it throws, the step is for the next call
+  const auto made = std::move(pending_);
+  ++agreed_;
+  if (!all.going) {
     ended_ = true;
     return std::nullopt;
   }
-  return distributed_batch{std::move(made.step), live, source_->options().empties,
-                           std::move(made.placed)};
+  return distributed_batch{std::move(made->step), all.live, source_->options().empties,
+                           std::move(made->placed)};
+}
+
+/// Where another pass or another position begins.
+void distributed_iterator::begin_anew() {
+  pending_ = nullptr;
+  agreed_ = 0;
+  ended_ = false;
 }
 
 distributed_batch distributed_iterator::next() {
@@ -110,13 +129,17 @@ distributed_batch distributed_iterator::next() {
 
 void distributed_iterator::start_pass(std::uint64_t pass) {
   at_->start_pass(pass);
-  ended_ = false;
+  begin_anew();
 }
 
 std::uint64_t distributed_iterator::pass() const { return at_->pass(); }
 
 /// As many positions as pipelines, each behind its length in eight hexadecimal digits.
 std::string distributed_iterator::save_position() const {
+  if (pending_)
+    throw_failure(errc::wrong_state,
+                  "save_position: the workers have not agreed on the last step; call next again, or "
+                  "restore a position");
   std::string out;
   for (const auto& one : at_->positions()) {
     char length[9];
@@ -144,7 +167,7 @@ void distributed_iterator::restore_position(std::string_view bytes) {
                                     + " pipelines were saved, there are "
                                     + std::to_string(at_->pipelines()));
   at_->restore(parts);
-  ended_ = false;
+  begin_anew();
 }
 
 std::vector<tensor_spec> distributed_iterator::element_spec() const {

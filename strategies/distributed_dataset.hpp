@@ -96,6 +96,7 @@ struct nest<distributed_batch> {
 
 class distributed_source;
 class input_ahead;
+struct made_step;
 
 } // namespace detail
 
@@ -103,10 +104,10 @@ class input_ahead;
 /// SYNC-ITR-4). With several workers each `next` may ask the others whether they have data: all
 /// call it alike.
 ///
-/// From the first `next` on a lane of its own makes the next steps, as many as
-/// `input_options::per_replica_buffer_size` says, and puts them on the replicas' devices (rows
-/// SYNC-INP-7, INP-8): datasets' functions are called there. It ends with the iterator, the end of
-/// the data or the runtime. Nothing else shows of it.
+/// Where a replica is on a GPU, or `input_options::prefetch_to_device` is true, a lane of its own
+/// makes the next steps from the first `next` on, as many as `per_replica_buffer_size` says, and
+/// puts them on the replicas' devices (rows SYNC-INP-7, INP-8): datasets' functions are called
+/// there. It ends with the iterator, the end of the data or the runtime. Nothing else shows of it.
 class distributed_iterator {
 public:
   explicit distributed_iterator(std::shared_ptr<detail::distributed_source> source);
@@ -115,14 +116,17 @@ public:
   distributed_iterator& operator=(distributed_iterator&&) noexcept;
 
   /// The next step; throws `end_of_data` once no replica of any worker has data (row SYNC-ITR-2),
-  /// again at each further call.
+  /// again at each further call. Several workers agree on each step first; where that fails, the
+  /// step is given by the next call that succeeds. `mismatch` when one of them has missed a step
+  /// that others have: restore a position.
   distributed_batch next();
   /// The same, or nothing at the end (row SYNC-ITR-5).
   std::optional<distributed_batch> try_next();
   /// Begins another pass over the data.
   void start_pass(std::uint64_t pass);
   std::uint64_t pass() const;
-  /// The exact position, behind what `next` has given.
+  /// The exact position, behind what `next` has given. `wrong_state` after an error of the data, and
+  /// while the workers have not agreed on a step.
   std::string save_position() const;
   /// Throws `corrupt`, `mismatch`, and then stays as it was. Mends an iterator that an error broke.
   void restore_position(std::string_view bytes);
@@ -131,7 +135,15 @@ public:
 private:
   std::shared_ptr<detail::distributed_source> source_;
   std::unique_ptr<detail::input_ahead> at_;
+  struct agreement {
+    std::uint32_t live = 0; ///< replicas that have data
+    bool going = false;     ///< some worker's input has not ended
+  };
+  agreement agree(const input_step& step);
+  void begin_anew();
   std::optional<bool> asks_{}; ///< whether workers ask each other, once that was agreed
+  std::unique_ptr<detail::made_step> pending_{}; ///< made here, not agreed on yet
+  std::uint64_t agreed_ = 0;                     ///< steps since the pass began, or the position
   bool ended_ = false;
 };
 

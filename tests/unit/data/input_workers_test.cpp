@@ -217,6 +217,14 @@ TEST_CASE(
   };
   auto fixed = dataset::range(16).batch(8, true);
   CHECK_FALSE(input(fixed.repeat(), at(0, 2, 2)).has_partial_steps());
+  // Endless, but with rows for some of the replicas only: who has none must be known.
+  auto few = dataset::range(16).batch(3, true);
+  CHECK(input(few.repeat(), at(0, 2, 2)).has_partial_steps());
+  CHECK(input(dataset::range(16).repeat().batch(3), at(1, 2, 2)).has_partial_steps());
+  CHECK_FALSE(input(few.repeat(), at(0, 1, 4)).has_partial_steps()); // alone it sees them all
+  auto weighted = at(1, 2, 2);
+  weighted.weights = {1, 1, 1, 0};
+  CHECK(input(dataset::range(16).repeat().batch(8), weighted).has_partial_steps());
   CHECK_FALSE(input(fixed, at(0, 1, 2)).has_partial_steps());
   CHECK(input(fixed, at(0, 2, 1)).has_partial_steps());
   CHECK(input(counted(16, 8), at(0, 1, 2)).has_partial_steps());
