@@ -48,6 +48,8 @@ failure device_plane::not_there(const device_id& id) {
   std::string text = "there is no " + to_string(id) + "; devices here:";
   for (const auto& each : list())
     text += " " + to_string(each.id);
+  if (id.kind == device_kind::cpu)
+    text += " (runtime_options::cpu_devices says how many)";
   if (id.kind == device_kind::gpu && !why_no_gpu_.empty())
     text += " (" + why_no_gpu_ + ")";
   return make_failure(errc::device_unavailable, std::move(text));

@@ -59,6 +59,11 @@ public:
   const replica_call& current(std::uint32_t local) const { return at(states_.at(local).calls); }
   bool ended(std::uint32_t local) const { return states_.at(local).ended; }
   bool all_ended() const;
+  /// What replicas without data were to do is not done any more.
+  void forget_for_silent() {
+    for (auto& each : made_)
+      each.for_silent = nullptr;
+  }
   /// Every replica stands in the same call.
   bool all_in_call() const;
   /// Calls that `local` has begun.

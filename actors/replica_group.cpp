@@ -116,8 +116,8 @@ result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock
 
 bool replica_group::prepare() {
   std::lock_guard lock{mutex_};
-  if (wanted_ == broken_)
-    ++wanted_;
+  if (wanted_ <= broken_) // by others' count it may be further
+    wanted_ = broken_ + 1;
   return std::all_of(joined_.begin(), joined_.end(), [this](auto at) { return at == wanted_; });
 }
 

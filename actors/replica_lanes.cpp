@@ -60,6 +60,7 @@ public:
     const std::lock_guard lock{mutex_};
     body.swap(run_.body);
     merges.swap(run_.merges);
+    run_.calls.forget_for_silent();
   }
   asked_with(const asked_with&) = delete;
   asked_with& operator=(const asked_with&) = delete;
@@ -103,10 +104,14 @@ failure consequence(const std::string& call, const failure& why) {
   }
 }
 
-/// Behind the lane's own context, since in a simulation lanes share a thread.
-std::shared_ptr<replica_run>* running_here() {
-  return static_cast<std::shared_ptr<replica_run>*>(current_context().replica);
-}
+/// What a lane is at. Behind its own context, since in a simulation lanes share a thread.
+struct lane_place {
+  std::shared_ptr<replica_run> run{};
+  std::uint64_t life = 0; ///< of the lane; see `slot`
+};
+lane_place* lane_here() { return static_cast<lane_place*>(current_context().replica); }
+/// @pre on a lane, in a run
+std::shared_ptr<replica_run> run_here() { return lane_here()->run; }
 
 } // namespace
 
@@ -166,7 +171,7 @@ void replica_lanes::start_lane(std::uint32_t local) {
   auto& s = slots_[local];
   s.thread = env_.lanes.start(
     options_.name + "." + std::to_string(options_.first_id + local),
-    [self = shared_from_this(), local, life = s.life] { self->serve(local, life); });
+    [self = shared_from_this(), local, life = s.life.load()] { self->serve(local, life); });
 }
 
 /// False: the system has none left. @pre the lock is held
@@ -192,13 +197,14 @@ void replica_lanes::serve(std::uint32_t local, std::uint64_t life) {
     auto run = std::move(s.queue.front());
     s.queue.pop_front();
     lock.unlock();
-    execute(local, run);
+    execute(local, run, life);
     run = nullptr;
     lock.lock();
   }
 }
 
-void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_run>& run) {
+void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_run>& run,
+                            std::uint64_t life) {
   std::shared_ptr<replica_run> before;
   std::function<void(std::uint32_t)> body;
   {
@@ -206,7 +212,7 @@ void replica_lanes::execute(std::uint32_t local, const std::shared_ptr<replica_r
     before = std::exchange(slots_[local].current, run);
     body = run->body; // a lane that is left behind may still be in it when the run is over
   }
-  auto own = run;
+  lane_place own{run, life};
   auto* outer = std::exchange(current_context().replica, &own);
   std::exception_ptr why;
   if (!run->inside && options_.before)
@@ -299,12 +305,22 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
   if (closed_ && !refused)
     refused =
       make_failure(errc::wrong_state, options_.name + ": run after its strategy was closed");
-  if (!refused)
-    drive(run, lock);
-  if (!run->inside) {
+  auto next_turn = [&] {
+    if (run->inside)
+      return;
     ++serving_;
     tell();
+  };
+  try {
+    if (!refused)
+      drive(run, lock);
+  } catch (...) { // no thread for a lane's successor; the next run tries again
+    if (!lock.owns_lock())
+      lock.lock();
+    next_turn();
+    throw;
   }
+  next_turn();
   const auto aborted = run->aborted;
   lock.unlock();
   if (refused)
@@ -398,7 +414,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
                                            std::shared_ptr<void> arguments,
                                            const merge_body& merge) {
   begin_call(local, std::move(call));
-  auto run = *running_here();
+  auto run = run_here();
   std::unique_lock lock{mutex_};
   auto& point = run->merges[run->calls.calls(local)];
   if (!point) { // the first who comes
@@ -421,7 +437,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
     }
     if (auto inner = nested(slots_[local], *run)) {
       lock.unlock();
-      execute(local, inner);
+      execute(local, inner, lane_here()->life);
       inner = nullptr;
       lock.lock();
       continue;
@@ -440,7 +456,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
 // --- collective calls
 
 void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
-  auto run = *running_here();
+  auto run = run_here();
   detail::patient_lock held{mutex_};
   auto& lock = held.owner();
   if (run->aborted)
@@ -455,7 +471,7 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
 
 std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
                                                       const std::vector<bool>& silent) {
-  auto run = *running_here();
+  auto run = run_here();
   std::unique_lock lock{mutex_};
   ++run->standing_in;
   auto others_run = [&] {
@@ -474,24 +490,24 @@ std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
 }
 
 void replica_lanes::end_call(std::uint32_t local) {
-  auto run = *running_here();
+  auto run = run_here();
   const detail::patient_lock lock{mutex_};
   if (!run->calls.ended(local))
     run->calls.done(local);
 }
 
-void replica_lanes::require_in_place(std::uint32_t local) const {
-  const auto* mine = running_here();
-  if (!mine || (*mine)->of != this)
-    return;
-  const std::lock_guard lock{mutex_};
-  if ((*mine)->calls.ended(local))
-    throw_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
-                                     + ": it was left behind, and another lane has its place");
+std::uint64_t replica_lanes::life(std::uint32_t local) const { return slots_[local].life; }
+
+std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) const {
+  const auto* here = lane_here();
+  if (!here || here->run->of != this || here->life == life(local))
+    return std::nullopt;
+  return make_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
+                                         + ": it was left behind, and another lane has its place");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
-  auto run = *running_here();
+  auto run = run_here();
   std::unique_lock lock{mutex_};
   if (run->aborted)
     return consequence("call", *run->aborted);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/detail/crowd_watch.hpp>
+#include <troupe/actors/crowd_watch.hpp>
 #include <troupe/actors/lockstep.hpp>
 #include <troupe/core/environment.hpp>
 
@@ -86,9 +86,11 @@ public:
   /// What the call shall throw, naming replica and call.
   failure call_failed(std::uint32_t local, failure why);
 
-  /// Throws `cancelled` on a lane that was left behind: another goes on in its replica's place.
-  /// On threads that are nobody's lane nothing happens.
-  void require_in_place(std::uint32_t local) const;
+  /// Of the replica's lane, counted up when it is left behind and another takes its place.
+  std::uint64_t life(std::uint32_t local) const;
+  /// On a lane that was left behind `cancelled`: what it changes from then on would be another
+  /// run's. None on others, and on threads that are nobody's lane. Takes no lock.
+  std::optional<failure> why_not_in_place(std::uint32_t local) const;
 
   /// The run whose merge function runs on this thread right now, for `inside`.
   static std::shared_ptr<detail::replica_run> merging();
@@ -106,14 +108,16 @@ private:
     std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
-    std::uint64_t life = 0;                         ///< of the lane: a replaced one ends
+    std::atomic<std::uint64_t> life{
+      0}; ///< of the lane: a replaced one ends; written under the lock
   };
   void tell();
   void look_for_news(std::uint64_t seen, time_point deadline);
   void await_news(std::unique_lock<std::mutex>& lock, time_point deadline);
   void start_lane(std::uint32_t local);
   void serve(std::uint32_t local, std::uint64_t life);
-  void execute(std::uint32_t local, const std::shared_ptr<detail::replica_run>& run);
+  void execute(std::uint32_t local, const std::shared_ptr<detail::replica_run>& run,
+               std::uint64_t life);
   void note_end(std::uint32_t local, detail::replica_run& run, std::exception_ptr why,
                 std::shared_ptr<detail::replica_run> around);
   bool note_failure(detail::replica_run& run, failure why);
@@ -135,7 +139,7 @@ private:
   const std::unique_ptr<wait_point> changed_;
   std::atomic<std::uint64_t> news_{
     0}; ///< how often `changed_` was notified: written under the lock
-  detail::crowd_watch crowd_{};
+  crowd_watch crowd_{};
   std::vector<slot> slots_;
   std::optional<failure> failed_{};
   std::uint32_t lost_ = 0;

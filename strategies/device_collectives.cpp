@@ -203,7 +203,7 @@ device_tensor replica_context::all_reduce(const reduction& op, const device_tens
                     .on_devices = true,
                     .options = options};
   auto with = state_->own_deadline(options);
-  with.what = state_->words_for(call);
+  with.what = state_->words_for(call, with.what);
   const bool mean = op.op == reduce_op::mean;
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
     const device_operation operation{*state_, local_, here, with};
@@ -268,7 +268,7 @@ void replica_context::reduce_bucket(const std::vector<device_tensor>& bucket,
     call.shapes.push_back(each.shape());
   const auto scale = options.op == reduce_op::mean ? 1.0f / static_cast<float>(divisor()) : 1.0f;
   auto with = state_->own_deadline(call.options);
-  with.what = state_->words_for(call);
+  with.what = state_->words_for(call, with.what);
   mix(buckets_digest_, with.what);
   auto& here = device();
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
@@ -292,7 +292,7 @@ void replica_context::finish_buckets(const gradient_reducer_options& options) {
     return;
   auto call = call_of("finish_gradients", options);
   auto with = state_->own_deadline(call.options);
-  with.what = state_->words_for(call);
+  with.what = state_->words_for(call, with.what);
   auto& here = device();
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
     const device_operation operation{*state_, local_, here, with};

@@ -52,7 +52,7 @@ std::uint32_t distributed_source::steps_ahead() const {
     return 0;
   // A lane beside replicas that compute on the same cores costs more than it saves, measured: it
   // is for who asks.
-  if (!options_.input.prefetch_to_device && !has_gpu(*of_))
+  if (!options_.input.prefetch_to_device.value_or(false) && !has_gpu(*of_))
     return 0;
   return options_.input.per_replica_buffer_size;
 }

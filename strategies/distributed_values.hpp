@@ -18,7 +18,8 @@ namespace troupe {
 
 /// One component for each local replica, in replica order. Mirrored: they are promised to be equal.
 /// As an argument of `strategy::run` each replica gets its own (row SYNC-RUN-2). A plain value;
-/// what it holds may share memory.
+/// what it holds may share memory. Of a replica that had no data in a step there is no result: its
+/// component is empty, and reductions pass it over.
 template <class T>
 class per_replica {
 public:
@@ -36,6 +37,11 @@ public:
 
   std::size_t size() const { return components_.size(); }
   bool is_mirrored() const { return mirrored_; }
+  /// Whether replica `i` had no data, so that its component means nothing.
+  bool is_absent(std::size_t i) const { return i < absent_.size() && absent_[i]; }
+  /// One for each replica; none: all are there.
+  const std::vector<bool>& absent() const { return absent_; }
+  void set_absent(std::vector<bool> absent) { absent_ = std::move(absent); }
   /// Of local replica `i`; throws `out_of_range`.
   const T& operator[](std::size_t i) const {
     check(i);
@@ -68,6 +74,7 @@ private:
                                           + std::to_string(components_.size()));
   }
   storage components_{};
+  std::vector<bool> absent_{};
   bool mirrored_ = false;
 };
 
@@ -105,6 +112,49 @@ struct nest<per_replica<T>> {
   using regrouped = per_replica<per_replica<T>>;
   static regrouped regroup(std::vector<per_replica<T>> xs) { return regrouped{std::move(xs)}; }
 };
+
+/// Which components of the distributed values in a nest are absent; nothing else keeps that.
+template <class X>
+void note_absent(X&, const std::vector<bool>&) {}
+template <class T>
+void note_absent(per_replica<T>& x, const std::vector<bool>& absent) {
+  x.set_absent(absent);
+}
+template <class... Ts>
+void note_absent(std::tuple<Ts...>& xs, const std::vector<bool>& absent);
+template <class A, class B>
+void note_absent(std::pair<A, B>& x, const std::vector<bool>& absent);
+template <class T, std::size_t N>
+void note_absent(std::array<T, N>& xs, const std::vector<bool>& absent);
+template <class T>
+void note_absent(std::vector<T>& xs, const std::vector<bool>& absent);
+template <class K, class T>
+void note_absent(std::map<K, T>& xs, const std::vector<bool>& absent);
+
+template <class... Ts>
+void note_absent(std::tuple<Ts...>& xs, const std::vector<bool>& absent) {
+  std::apply([&](Ts&... each) { (note_absent(each, absent), ...); }, xs);
+}
+template <class A, class B>
+void note_absent(std::pair<A, B>& x, const std::vector<bool>& absent) {
+  note_absent(x.first, absent);
+  note_absent(x.second, absent);
+}
+template <class T, std::size_t N>
+void note_absent(std::array<T, N>& xs, const std::vector<bool>& absent) {
+  for (auto& each : xs)
+    note_absent(each, absent);
+}
+template <class T>
+void note_absent(std::vector<T>& xs, const std::vector<bool>& absent) {
+  for (auto& each : xs)
+    note_absent(each, absent);
+}
+template <class K, class T>
+void note_absent(std::map<K, T>& xs, const std::vector<bool>& absent) {
+  for (auto& [key, each] : xs)
+    note_absent(each, absent);
+}
 
 template <class X>
 using selected_t = std::decay_t<decltype(nest<X>::select(std::declval<const X&>(), 0))>;
@@ -262,7 +312,9 @@ detail::regrouped_t<X> regroup(std::vector<X> xs) {
 /// The nest of distributed values instead of the distributed nest.
 template <class X>
 detail::regrouped_t<X> regroup(const per_replica<X>& x) {
-  return detail::nest<X>::regroup({x.begin(), x.end()});
+  auto out = detail::nest<X>::regroup({x.begin(), x.end()});
+  detail::note_absent(out, x.absent());
+  return out;
 }
 
 } // namespace troupe

@@ -359,6 +359,8 @@ void replica_context::apply(const distributed_variables& variables,
     throw_failure(errc::invalid_argument, "apply: " + std::to_string(gradients.size())
                                             + " gradients for " + std::to_string(variables.size())
                                             + " variables");
+  for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
+    variables[i].core()->check_gradient(gradients[i]);
   // One replica's gradients are their own sum and mean: nothing to copy, they are only read.
   const bool alone = state_->count() == 1 && (op == reduce_op::sum || op == reduce_op::mean);
   if (alone)

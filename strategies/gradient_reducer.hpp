@@ -17,8 +17,8 @@ struct gradient_reducer_options {
   /// Of f32; a larger gradient has a bucket of its own.
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool bf16 = false; ///< half the bytes on the way; the sum is of rounded numbers
-  /// Of each wait; one that is not set is the strategy's.
-  duration deadline = collective_options{}.deadline;
+  /// Of each wait; one that is not given is the strategy's `collective_timeout`.
+  duration deadline = no_deadline_given;
 };
 
 /// Sums the replicas' gradients bucket by bucket while later layers still compute: a bucket that is

@@ -8,7 +8,7 @@
 #include <troupe/core/result.hpp>
 
 /// What a user's input and value functions are told, and how input and steps are run. Plain values;
-/// any thread. Source: tf.distribute, rows SYNC-ICX-1 to 4, VCX-1, OPT-R, OPT-I, OPT-1 and OPT-2.
+/// any thread. Source: tf.distribute, rows SYNC-ICX-1 to 4, VCX-1, OPT-I, OPT-1 and OPT-2.
 namespace troupe {
 
 /// Which input pipeline a dataset function makes a dataset for.
@@ -36,13 +36,6 @@ struct value_context {
 /// "replica 1 of 3 in sync".
 std::string to_string(const value_context& x);
 
-/// How a step is run (row SYNC-OPT-R).
-struct run_options {
-  bool dynamic_batch_size = true; ///< a step may get fewer rows than the one before
-  bool bucketing = false;         ///< round row counts up to powers of two with padding rows
-  friend bool operator==(const run_options&, const run_options&) = default;
-};
-
 /// How often a dataset function is called.
 enum class input_replication : std::uint8_t {
   per_worker = 0, ///< once a worker; its pipeline feeds the worker's replicas in turn
@@ -56,7 +49,7 @@ std::string to_string(input_replication mode);
 struct input_options {
   /// Put batches on the replica's device ahead of time. Unset: yes, where a replica is on a GPU.
   /// Where all are on CPUs there is nothing to fetch, and steps are made ahead, by a lane of the
-  /// input, only where this is set.
+  /// input, only where this is true.
   std::optional<bool> prefetch_to_device{};
   input_replication replication = input_replication::per_worker;
   /// Build the dataset on the replica's device, not on the host.

@@ -22,17 +22,6 @@ std::shared_ptr<sync_state> made(runtime& rt, sync_options options, const replic
   return out;
 }
 
-/// "cpu:1" of "/cpu:1" and of its name in full (rows SYNC-ONE-1, MIR-3).
-std::string own_device(const char* name, const std::string& text) {
-  if (!text.starts_with('/'))
-    return text;
-  const auto at = resolve_device(text), here = resolve_device("");
-  if (at.job != here.job || at.task != here.task)
-    throw_failure(errc::device_unavailable, std::string{name} + ": device '" + text
-                                              + "' is of another process, " + to_string(at));
-  return short_name(at);
-}
-
 std::vector<std::string> devices_or_default(runtime& rt, const char* name,
                                             std::optional<std::vector<std::string>> devices) {
   if (!devices) {
@@ -45,23 +34,37 @@ std::vector<std::string> devices_or_default(runtime& rt, const char* name,
   }
   if (devices->empty())
     throw_failure(errc::invalid_argument, std::string{name} + ": devices is empty");
-  for (auto& each : *devices)
-    each = own_device(name, each);
-  for (std::size_t i = 0; i < devices->size(); ++i)
-    if (std::count(devices->begin(), devices->end(), (*devices)[i]) > 1)
-      throw_failure(errc::invalid_argument,
-                    std::string{name} + ": devices names '" + (*devices)[i] + "' twice");
-  return *std::move(devices);
+  return detail::own_devices(name, *std::move(devices));
 }
 
 } // namespace
+
+std::string detail::own_device(const char* name, const std::string& text) {
+  if (!text.starts_with('/'))
+    return text;
+  const auto at = resolve_device(text), here = resolve_device("");
+  if (at.job != here.job || at.task != here.task)
+    throw_failure(errc::device_unavailable, std::string{name} + ": device '" + text
+                                              + "' is of another process, " + to_string(at));
+  return short_name(at);
+}
+
+std::vector<std::string> detail::own_devices(const char* name, std::vector<std::string> devices) {
+  for (auto& each : devices)
+    each = own_device(name, each);
+  for (const auto& each : devices)
+    if (std::count(devices.begin(), devices.end(), each) > 1)
+      throw_failure(errc::invalid_argument,
+                    std::string{name} + ": devices names '" + each + "' twice");
+  return devices;
+}
 
 one_device_strategy::one_device_strategy(runtime& rt, const std::string& device,
                                          replica_options options)
   : strategy{made(rt,
                   {.kind = strategy_kind::one_device,
                    .name = "one_device_strategy",
-                   .devices = {own_device("one_device_strategy", device)}},
+                   .devices = {detail::own_device("one_device_strategy", device)}},
                   options)} {}
 
 mirrored_strategy::mirrored_strategy(runtime& rt, std::optional<std::vector<std::string>> devices,
@@ -81,8 +84,10 @@ central_storage_strategy::central_storage_strategy(runtime& rt,
         .kind = strategy_kind::central_storage,
         .name = "central_storage_strategy",
         .devices = devices_or_default(rt, "central_storage_strategy", std::move(devices))};
-      with.parameter_device = parameter_device.value_or(
-        with.devices.size() == 1 ? with.devices[0] : std::string{"cpu:0"});
+      with.parameter_device = parameter_device
+                                ? detail::own_device("central_storage_strategy", *parameter_device)
+                              : with.devices.size() == 1 ? with.devices[0]
+                                                         : std::string{"cpu:0"};
       return made(rt, std::move(with), options);
     }()} {}
 

@@ -40,11 +40,12 @@ public:
   }
 };
 
-/// One replica on each device of this process; variables have a copy with each (rows SYNC-MIR).
+/// One replica on each of some devices of this process; variables have a copy with each (rows
+/// SYNC-MIR).
 class mirrored_strategy : public strategy {
 public:
-  /// Without `devices`: all GPUs, else `cpu:0`. `invalid_argument` for duplicates and an empty
-  /// list.
+  /// Without `devices`: all GPUs, else `cpu:0` alone. `invalid_argument` for duplicates and an
+  /// empty list; `device_unavailable` for a device that this process does not have.
   explicit mirrored_strategy(runtime& rt, std::optional<std::vector<std::string>> devices = {},
                              replica_options options = {});
 };

@@ -25,14 +25,20 @@ std::vector<std::string> devices_of(runtime& rt, const multi_worker_options& how
         out.push_back(to_string(each.id));
   if (out.empty())
     out.push_back("cpu:0");
-  for (const auto& each : out)
-    if (std::count(out.begin(), out.end(), each) > 1)
-      throw_failure(errc::invalid_argument,
-                    std::string{name} + ": devices names '" + each + "' twice");
-  return out;
+  return detail::own_devices(name, std::move(out));
 }
 
-std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how) {
+std::shared_ptr<const cluster_resolver> resolver_of(const runtime_options& options) {
+  if (options.resolver)
+    return options.resolver;
+  cluster_spec spec;
+  spec.set_job("worker", options.peers);
+  return std::make_shared<simple_resolver>(simple_resolver_options{
+    .cluster = std::move(spec), .task = {.type = "worker", .id = options.peer}});
+}
+
+std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
+                                 std::shared_ptr<const cluster_resolver> resolver = {}) {
   const auto& given = rt.options();
   if (given.peers.empty())
     throw_failure(errc::bad_config,
@@ -44,7 +50,8 @@ std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how) {
                        .workers = static_cast<std::uint32_t>(given.peers.size()),
                        .worker = given.peer,
                        .collective_timeout = how.collective_timeout,
-                       .grace_ms = how.grace_ms};
+                       .grace_ms = how.grace_ms,
+                       .resolver = resolver ? std::move(resolver) : resolver_of(given)};
   if (const auto& meeting = rt.services()->meeting)
     options.links =
       process_links::make(
@@ -54,15 +61,6 @@ std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how) {
   auto out = std::make_shared<sync_state>(rt.services(), std::move(options));
   out->follow_runtime();
   return out;
-}
-
-std::shared_ptr<const cluster_resolver> resolver_of(const runtime_options& options) {
-  if (options.resolver)
-    return options.resolver;
-  cluster_spec spec;
-  spec.set_job("worker", options.peers);
-  return std::make_shared<simple_resolver>(simple_resolver_options{
-    .cluster = std::move(spec), .task = {.type = "worker", .id = options.peer}});
 }
 
 multi_worker_options without_devices(runtime& rt,
@@ -88,12 +86,11 @@ multi_worker_options without_devices(runtime& rt,
 
 multi_worker_mirrored_strategy::multi_worker_mirrored_strategy(runtime& rt,
                                                                multi_worker_options options)
-  : strategy{made(rt, options)}, resolver_{resolver_of(rt.options())} {}
+  : strategy{made(rt, options)} {}
 
 multi_worker_mirrored_strategy::multi_worker_mirrored_strategy(
   runtime& rt, std::shared_ptr<const class cluster_resolver> resolver, multi_worker_options options)
-  : strategy{made(rt, without_devices(rt, resolver, std::move(options)))},
-    resolver_{std::move(resolver)} {}
+  : strategy{made(rt, without_devices(rt, resolver, std::move(options)), resolver)} {}
 
 std::uint32_t multi_worker_mirrored_strategy::num_workers() const {
   return state_->options().workers;
@@ -115,7 +112,9 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
                            std::optional<std::vector<std::int64_t>> axis) {
   const bool mean = op.op == reduce_op::mean;
   std::int64_t elements = 1;
-  auto own = axis ? reduce_axes("reduce", op, value, *axis, elements) : value;
+  auto own = axis   ? reduce_axes("reduce", op, value, *axis, elements)
+             : mean ? widened_for_mean(value)
+                    : value;
   auto total = own.clone();
   auto count = tensor::scalar(elements);
   const auto how = mean ? reduction{reduce_op::sum} : op;

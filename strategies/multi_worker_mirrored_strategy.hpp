@@ -42,7 +42,9 @@ class multi_worker_mirrored_strategy : public strategy {
 public:
   /// Waits for all workers to make theirs. `deadline` names who did not come; `mismatch` names
   /// two workers with different numbers of devices, and both numbers; `bad_config` for a runtime
-  /// without peers; `invalid_argument` for duplicates and an empty list.
+  /// without peers; `invalid_argument` for duplicates and an empty list; `device_unavailable` for a
+  /// device that this process does not have.
+  /// `cluster_resolver` is the runtime's, or one that names its peers.
   explicit multi_worker_mirrored_strategy(runtime& rt, multi_worker_options options = {});
   /// The workers as a resolver describes them: the runtime's own (row SYNC-MWR-9).
   /// `invalid_argument` with devices beside it, or when it does not know this worker; `bad_config`
@@ -60,16 +62,12 @@ public:
   /// SYNC-MWR-13).
   bool should_checkpoint() const { return is_chief(); }
   bool should_save_summary() const { return is_chief(); }
-  std::shared_ptr<const class cluster_resolver> cluster_resolver() const { return resolver_; }
 
   /// Returns once all workers have called it.
   void barrier() const;
   /// What each worker says, in their order.
   std::vector<std::string> exchange(const std::string& mine,
                                     const std::string& what = "exchange") const;
-
-private:
-  std::shared_ptr<const class cluster_resolver> resolver_;
 };
 
 } // namespace troupe

@@ -85,8 +85,6 @@ public:
   variable create_variable(variable_options options);
   /// All variables made so far, in order.
   variable_list variables() const;
-  /// As given in the options; null without one (row SYNC-CTX-29).
-  const std::shared_ptr<const troupe::cluster_resolver>& cluster_resolver() const;
   /// For the coordinator.
   const std::shared_ptr<detail::strategy_state>& servers() const { return servers_; }
 

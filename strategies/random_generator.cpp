@@ -84,6 +84,8 @@ drawn_range take(generator_state& state, std::uint64_t words) {
       each += step;
     return {state.key, 0, std::exchange(state.common, state.common + step)};
   }
+  if (auto why = state.of->why_not_in_place(static_cast<std::uint32_t>(*at)))
+    throw_failure(std::move(*why));
   const auto begin = std::exchange(state.counters[*at], state.counters[*at] + step);
   return {state.key, state.of->first_id() + *at + 1, begin};
 }

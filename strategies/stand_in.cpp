@@ -28,7 +28,9 @@ void fill_neutral(tensor& x, reduce_op op) {
     each = value;
 }
 
-tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
+} // namespace
+
+tensor detail::neutral(dtype type, const shape_t& shape, reduce_op op) {
   auto x = tensor::zeros(type, shape);
   switch (type) {
     case dtype::u8: fill_neutral<std::uint8_t>(x, op); break;
@@ -40,11 +42,15 @@ tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
     default:
       if (op != reduce_op::sum && op != reduce_op::mean)
         throw_failure(errc::invalid_argument,
-                      "all_reduce: " + std::string{to_string(op)} + " of " + to_string(type)
+                      std::string{to_string(op)} + " of " + to_string(type)
                         + " with a replica that has no data; use empty_pieces::call");
   }
   return x;
 }
+
+namespace {
+
+using detail::neutral;
 
 /// A user's own reduction has no neutral element.
 reduce_op neutral_op(const std::string& how) {
@@ -64,7 +70,11 @@ std::int64_t axis_of(const replica_call& gather) {
 tensor no_rows(const replica_call& gather) {
   auto shape = gather.shapes[0];
   auto& extent = shape.at(static_cast<std::size_t>(axis_of(gather)));
-  extent = std::max<std::int64_t>(extent, 0);
+  if (extent >= 0) // where all have to have the same number
+    throw_failure(errc::invalid_argument,
+                  "all_gather of " + to_string(gather.shapes[0])
+                    + " from each replica: one without data has no rows; use empty_pieces::call");
+  extent = 0;
   return tensor::zeros(gather.type, shape);
 }
 

@@ -95,6 +95,9 @@ void require_cross_replica(const sync_state& state, const char* what) {
 strategy::strategy() : state_{detail::standard_state()} {}
 
 std::uint32_t strategy::num_replicas_in_sync() const { return state_->count(); }
+std::shared_ptr<const cluster_resolver> strategy::cluster_resolver() const {
+  return state_->options().resolver;
+}
 std::uint32_t strategy::num_local_replicas() const { return state_->local_count(); }
 std::string strategy::to_string() const { return state_->text(); }
 std::string strategy::status() const { return state_->status(); }
@@ -117,19 +120,22 @@ bool is_zero(const tensor& x) {
 
 bool is_integer(dtype type) { return type <= dtype::i64; }
 
-/// Wide enough for sums whose mean is wanted.
-tensor widened_for_mean(const tensor& x) {
-  if (x.type() == dtype::i64 || !is_integer(x.type()))
-    return x.clone();
-  return detail::as_i64(x);
-}
-
 void check_count(const sync_state& state, const char* what, std::size_t components) {
   if (components != state.local_count())
     throw_failure(errc::invalid_argument,
                   std::string{what} + ": the value has " + std::to_string(components)
                     + " components, " + state.text() + " has " + std::to_string(state.local_count())
                     + " replicas here");
+}
+
+/// What an absent component holds is nothing.
+per_replica<tensor> present(const per_replica<tensor>& value) {
+  if (value.absent().empty())
+    return value;
+  std::vector<tensor> out;
+  for (std::size_t i = 0; i < value.size(); ++i)
+    out.push_back(value.is_absent(i) ? tensor{} : value[i]);
+  return per_replica<tensor>{std::move(out), value.is_mirrored()};
 }
 
 /// The components that have a value.
@@ -143,28 +149,30 @@ std::vector<tensor> with_value(const char* what, const per_replica<tensor>& valu
   return out;
 }
 
-/// For a replica of several workers that had no data.
-tensor stand_in_for(const reduction& op, const per_replica<tensor>& value) {
-  const auto like = with_value("reduce", value)[0];
-  switch (op.op) {
-    case reduce_op::sum:
-    case reduce_op::mean: return tensor::zeros(like.type(), like.shape());
-    case reduce_op::min:
-    case reduce_op::max: return like; // an extreme that is there already
-    default: break;
-  }
-  throw_failure(errc::invalid_argument, "reduce: a replica had no data, which "
-                                          + std::string{to_string(op.op)}
-                                          + " over several workers can't leave out");
+/// For a replica of several workers that had no data: what changes nothing. `like`: some component,
+/// also one that counts for nothing.
+tensor stand_in_for(const reduction& op, const per_replica<tensor>& value,
+                    const per_replica<tensor>& like) {
+  const auto form = with_value("reduce", like)[0];
+  if (op.op == reduce_op::min || op.op == reduce_op::max)
+    for (const auto& each : value)
+      if (each.defined())
+        return each; // an extreme that is there already
+  if (op.op == reduce_op::user)
+    throw_failure(errc::invalid_argument,
+                  "reduce " + op.user.name + ": a replica had no data, which a user's reduction over "
+                                             "several workers can't leave out");
+  return detail::neutral(form.type(), form.shape(), op.op);
 }
 
 } // namespace
 
 /// A component without a value is that of a replica that had no data: it counts for nothing.
-tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
+tensor strategy::reduce(const reduction& op, const per_replica<tensor>& components,
                         std::optional<std::vector<std::int64_t>> axis) const {
   state_->require_cross_replica("reduce");
-  check_count(*state_, "reduce", value.size());
+  check_count(*state_, "reduce", components.size());
+  const auto value = present(components);
   const bool one = state_->count() == 1;
   if (value.is_mirrored() && !axis && !one) {
     if (op.op == reduce_op::mean)
@@ -178,11 +186,13 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
   if (state_->options().workers > 1) {
     auto all = run(
       // Nothing by reference: a lane that is left behind may outlive this call.
-      [op, axis, mean, value](replica_context& ctx, const tensor& x) {
-        const auto own = mean && x.defined() ? widened_for_mean(x) : x;
+      [op, axis, mean, value, components](replica_context& ctx, const tensor& x) {
+        const auto own = mean && x.defined() ? detail::widened_for_mean(x) : x;
         auto mine = own;
         if (!own.defined())
-          mine = mean ? widened_for_mean(stand_in_for(op, value)) : stand_in_for(op, value);
+          mine = stand_in_for(op, value, components);
+        if (!own.defined() && mean)
+          mine = detail::widened_for_mean(mine);
         if (!axis && !mean)
           return ctx.all_reduce(op, mine);
         if (!axis) {
@@ -219,11 +229,6 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
 tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
                         std::int64_t axis) const {
   return reduce(op, value, std::vector<std::int64_t>{axis});
-}
-
-tensor strategy::reduce(std::string_view op, const per_replica<tensor>& value,
-                        std::optional<std::vector<std::int64_t>> axis) const {
-  return reduce(detail::parse_reduce_op(op), value, std::move(axis));
 }
 
 tensor strategy::reduce(const reduction& op, const tensor& value,
@@ -428,7 +433,7 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
     return out;
   }
   for (const auto& x : xs)
-    out.push_back(mean && is_integer(x.type()) ? widened_for_mean(x) : x);
+    out.push_back(mean && is_integer(x.type()) ? detail::widened_for_mean(x) : x);
   auto with = state_->own_deadline(options);
   // One call for each run of tensors of a type: a mean of integers is another operation.
   for (std::size_t at = 0; at < out.size();) {
@@ -441,7 +446,7 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
     call.on_devices = of_devices;
     for (std::size_t i = at + 1; i < end; ++i)
       call.shapes.push_back(out[i].shape());
-    with.what = state_->words_for(call);
+    with.what = state_->words_for(call, options.what);
     call.options = options;
     const auto own = std::span{out}.subspan(at, end - at);
     auto bucket = copied(own, with.bucket_bytes);
@@ -481,7 +486,7 @@ tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
                     .on_devices = of_devices};
   if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
     call.shapes[0][static_cast<std::size_t>(axis)] = -1;
-  with.what = state_->words_for(call);
+  with.what = state_->words_for(call, options.what);
   call.options = options;
   std::vector<tensor> parts;
   state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
@@ -547,7 +552,7 @@ tensor replica_context::broadcast_here(const tensor& x, std::uint32_t root,
                     .type = x.type(),
                     .shapes = {x.shape()},
                     .on_devices = of_devices};
-  with.what = state_->words_for(call);
+  with.what = state_->words_for(call, options.what);
   call.options = options;
   state_->collective(local_, std::move(call),
                      [&](collective_group& group) { return group.broadcast(out, root, with); });

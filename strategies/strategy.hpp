@@ -66,6 +66,7 @@ public:
   strategy();
   explicit strategy(std::shared_ptr<detail::sync_state> state) : state_{std::move(state)} {}
 
+  /// Replicas of all processes.
   std::uint32_t num_replicas_in_sync() const;
   /// Replicas of this process.
   std::uint32_t num_local_replicas() const;
@@ -90,9 +91,12 @@ public:
   template <class F, class... Args>
   auto run(F f, Args... args) const;
 
-  /// Element-wise over replicas; with `axis` each component is reduced along it first, and a mean
-  /// divides by the number of elements over all replicas (rows SYNC-RED). A mean of integers is
-  /// f64.
+  /// Element-wise over replicas that have a value; `op` by name too: "sum", "MEAN" (row
+  /// SYNC-RED-2). With `axis` each component is reduced along it first, and a mean divides by the
+  /// number of elements over all replicas (rows SYNC-RED). A mean of integers is f64. Axes may
+  /// count from the end: `out_of_range` for one that is not there. `invalid_argument` for the sum
+  /// of a mirrored value, another number of components than replicas, no component with a value,
+  /// a name that is no operator; `shape_mismatch`, `dtype_mismatch` name the component.
   tensor reduce(const reduction& op, const per_replica<tensor>& value,
                 std::optional<std::vector<std::int64_t>> axis = {}) const;
   tensor reduce(const reduction& op, const per_replica<tensor>& value, std::int64_t axis) const;
@@ -103,16 +107,19 @@ public:
   template <class T>
   requires std::is_arithmetic_v<T> tensor reduce(const reduction& op, const per_replica<T>& value)
   const;
+  template <class T>
+  requires std::is_arithmetic_v<T> tensor reduce(const reduction& op, T value)
+  const;
   /// Each value of a nest for itself (row SYNC-RED-13).
   template <class... Ts>
   auto reduce(const reduction& op, const std::tuple<per_replica<Ts>...>& nest) const {
     return std::apply([&](const auto&... each) { return std::tuple{reduce(op, each)...}; }, nest);
   }
-  /// "sum", "MEAN": row SYNC-RED-2; `invalid_argument` for other texts.
-  tensor reduce(std::string_view op, const per_replica<tensor>& value,
-                std::optional<std::vector<std::int64_t>> axis = {}) const;
 
-  /// The components one after the other along `axis`, in replica order (rows SYNC-GAT).
+  /// The components one after the other along `axis`, in replica order (rows SYNC-GAT). `axis`
+  /// counts from 0. `invalid_argument` for scalars, and while no component has a value;
+  /// `out_of_range` for an axis that is not there; `shape_mismatch`, `dtype_mismatch` name the
+  /// component. A value that is not distributed is returned as it is.
   tensor gather(const per_replica<tensor>& value, std::int64_t axis) const;
   tensor gather(const tensor& value, std::int64_t axis) const;
 
@@ -135,6 +142,9 @@ public:
   /// What authors of optimizers and layers ask for; include strategy_extended.hpp.
   strategy_extended extended() const;
 
+  /// Who is in the cluster, where the strategy was told; else null (row SYNC-CTX-29).
+  std::shared_ptr<const class cluster_resolver> cluster_resolver() const;
+
   /// What the replicas wait for: "op 12 all_reduce sum f32[2] waits for {1}". Any thread, at once.
   std::string status() const;
 
@@ -150,6 +160,9 @@ protected:
 strategy get_strategy();
 /// False where `get_strategy` is the default one.
 bool has_strategy();
+/// Whether calls that concern all replicas are made here: in a scope, a merge function, or with a
+/// chosen strategy; not inside a replica's function, nor where nothing is active (rows SYNC-CTX-1
+/// to CTX-6).
 bool in_cross_replica_context();
 /// Null in cross-replica context. With nothing active: that of the default strategy, id 0.
 replica_context* get_replica_context();
@@ -183,7 +196,9 @@ public:
   /// on a CPU it is `x` itself. Throws `device_unavailable`, `device_memory`.
   device_tensor on_device(const tensor& x);
 
-  /// The element-wise reduction over all replicas, the same bits for each, in replica order.
+  /// The element-wise reduction over all replicas, the same bits for each, in replica order. `op`
+  /// by name too. A deadline that is not given is the strategy's `collective_timeout`. The mean of
+  /// integers is an f64 tensor; of plain integers `invalid_argument`.
   tensor all_reduce(const reduction& op, const tensor& x, const collective_options& options = {});
   std::vector<tensor> all_reduce(const reduction& op, const std::vector<tensor>& xs,
                                  const collective_options& options = {});
@@ -197,7 +212,8 @@ public:
   /// Rows of all replicas, one after the other in replica order, duplicates kept; a mean divides
   /// the values by the number of replicas (rows SYNC-ARD-7 to ARD-9, COL-E).
   sparse_gradient all_reduce(const reduction& op, const sparse_gradient& x);
-  /// The replicas' tensors one after the other along `axis` (rows SYNC-AGA).
+  /// The replicas' tensors one after the other along `axis`, from 0 (rows SYNC-AGA).
+  /// `invalid_argument` for scalars, `out_of_range`, `shape_mismatch`, `dtype_mismatch`.
   tensor all_gather(const tensor& x, std::int64_t axis = 0, const collective_options& options = {});
 
   /// The same for tensors on the replica's device; the result is there too, for its stream to use.
@@ -215,11 +231,14 @@ public:
   /// For gradients that are summed while later layers still compute.
   troupe::gradient_reducer gradient_reducer(const gradient_reducer_options& options = {});
 
+  /// Waits until all replicas have called it.
   void barrier();
   /// What replica `root` of all has.
   tensor broadcast(const tensor& x, std::uint32_t root = 0, const collective_options& options = {});
   /// Brings the replicas' gradients together by `op`, in buckets, and has each copy's optimizer
-  /// apply the result once.
+  /// apply the result once. They are summed unless told otherwise: scale losses by the global
+  /// batch. `invalid_argument` when there are more of one than of the other; `shape_mismatch`,
+  /// `dtype_mismatch` naming the variable, before anything is sent or changed.
   void apply(const std::vector<distributed_variable>& variables,
              const std::vector<tensor>& gradients, reduce_op op = reduce_op::sum);
 

@@ -15,8 +15,6 @@ using detail::sync_state;
 
 strategy_extended strategy::extended() const { return strategy_extended{state_}; }
 
-reduction_choice::reduction_choice(std::string_view name) : op_{detail::parse_reduce_op(name)} {}
-
 reduction_input::reduction_input(const placed_tensor& x) : value_{x.value()} {
   if (x.is_mirrored())
     value_ = x.mirrored();
@@ -110,7 +108,7 @@ logical_device_scope::logical_device_scope(const sync_state& in, std::uint32_t i
 
 // --- reductions
 
-placed_tensor strategy_extended::reduce_to(const reduction_choice& op, const reduction_input& value,
+placed_tensor strategy_extended::reduce_to(const reduction& op, const reduction_input& value,
                                            const destinations& to) const {
   state_->require_cross_replica("reduce_to");
   auto devices = devices_at(*state_, "reduce_to", to);
@@ -120,8 +118,7 @@ placed_tensor strategy_extended::reduce_to(const reduction_choice& op, const red
 }
 
 std::vector<placed_tensor> strategy_extended::batch_reduce_to(
-  const reduction_choice& op,
-  const std::vector<std::pair<reduction_input, destinations>>& pairs) const {
+  const reduction& op, const std::vector<std::pair<reduction_input, destinations>>& pairs) const {
   state_->require_cross_replica("batch_reduce_to");
   for (const auto& each : pairs)
     (void)devices_at(*state_, "batch_reduce_to", each.second);

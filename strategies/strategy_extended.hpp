@@ -47,22 +47,6 @@ private:
   std::vector<std::string> devices_;
 };
 
-/// How values become one: an operator, or its name in any letter case. A `variable_aggregation` is
-/// none (rows SYNC-RTO-4, RED-2).
-class reduction_choice {
-public:
-  reduction_choice(reduce_op op) : op_{op} {}
-  reduction_choice(user_reduction op) : op_{std::move(op)} {}
-  reduction_choice(reduction op) : op_{std::move(op)} {}
-  /// Throws `invalid_argument` quoting the text.
-  reduction_choice(std::string_view name);
-  reduction_choice(const char* name) : reduction_choice{std::string_view{name}} {}
-  operator const reduction&() const { return op_; }
-
-private:
-  reduction op_;
-};
-
 /// What is reduced: a distributed value, or one that is the same everywhere.
 class reduction_input {
 public:
@@ -73,12 +57,7 @@ public:
   requires std::is_arithmetic_v<T> reduction_input(T x) : value_{tensor::scalar(x)} {}
   template <class T>
   requires std::is_arithmetic_v<T> reduction_input(const per_replica<T>& x)
-    : value_{per_replica<tensor>{}} {
-    std::vector<tensor> out;
-    for (const auto& each : x)
-      out.push_back(tensor::scalar(each));
-    value_ = per_replica<tensor>{std::move(out), x.is_mirrored()};
-  }
+    : value_{detail::as_scalars(x)} {}
   const std::variant<tensor, per_replica<tensor>>& value() const { return value_; }
 
 private:
@@ -235,13 +214,12 @@ public:
   /// Reduces over replicas and puts a copy on each destination (rows SYNC-RTO-1 to 9).
   /// `invalid_argument` for a sum of what is not distributed or mirrored already;
   /// `device_unavailable` for a device that is not there.
-  placed_tensor reduce_to(const reduction_choice& op, const reduction_input& value,
+  placed_tensor reduce_to(const reduction& op, const reduction_input& value,
                           const destinations& to) const;
   /// The same for each pair, in order, all checked before any is reduced. Values of any types and
   /// destinations go together: there is one reducer (rows SYNC-RTO-10, RTO-11).
   std::vector<placed_tensor> batch_reduce_to(
-    const reduction_choice& op,
-    const std::vector<std::pair<reduction_input, destinations>>& pairs) const;
+    const reduction& op, const std::vector<std::pair<reduction_input, destinations>>& pairs) const;
   /// Row SYNC-RTO-13; the default strategy refuses (row SYNC-DEF-13).
   placed_tensor broadcast_to(const tensor& x, const destinations& to) const;
 

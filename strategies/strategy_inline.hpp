@@ -114,6 +114,9 @@ auto strategy::run(F f, Args... args) const {
   std::vector<std::shared_ptr<const detail::placed_input>> placed;
   (detail::note_live(args, live), ...);
   (detail::note_placed(args, placed), ...);
+  std::vector<bool> absent;
+  if (std::find(silent.begin(), silent.end(), true) != silent.end())
+    absent = silent;
   if (std::find(silent.begin(), silent.end(), false) == silent.end())
     silent.assign(n, false); // nobody here whose calls they could make
   // Shared with the lanes: one that hangs may outlive this call.
@@ -147,19 +150,35 @@ auto strategy::run(F f, Args... args) const {
     std::vector<R> out;
     for (auto& each : shared->results)
       out.push_back(std::move(*each));
-    return per_replica<R>{std::move(out)};
+    per_replica<R> results{std::move(out)};
+    results.set_absent(std::move(absent));
+    return results;
   }
 }
+
+namespace detail {
+
+/// Numbers as scalars.
+template <class T>
+requires std::is_arithmetic_v<T> per_replica<tensor> as_scalars(const per_replica<T>& value) {
+  std::vector<tensor> all;
+  for (const auto& each : value)
+    all.push_back(tensor::scalar(each));
+  per_replica<tensor> out{std::move(all), value.is_mirrored()};
+  out.set_absent(value.absent());
+  return out;
+}
+
+} // namespace detail
 
 template <class T>
 requires std::is_arithmetic_v<T> tensor strategy::reduce(const reduction& op,
                                                          const per_replica<T>& value)
-const {
-  std::vector<tensor> out;
-  for (const auto& each : value)
-    out.push_back(tensor::scalar(each));
-  return reduce(op, per_replica<tensor>{std::move(out), value.is_mirrored()});
-}
+const { return reduce(op, detail::as_scalars(value)); }
+
+template <class T>
+requires std::is_arithmetic_v<T> tensor strategy::reduce(const reduction& op, T value)
+const { return reduce(op, tensor::scalar(value)); }
 
 template <class X>
 auto strategy::local_results(const X& x) const {
@@ -188,6 +207,11 @@ auto strategy::distribute_values_from_function(F f) const {
 
 template <class T>
 requires std::is_arithmetic_v<T> T replica_context::all_reduce(const reduction& op, T x) {
+  if constexpr (std::is_integral_v<T>)
+    if (op.op == reduce_op::mean)
+      throw_failure(errc::invalid_argument,
+                    "all_reduce mean: the mean of integers is none; give a double, or a tensor, "
+                    "whose mean is f64");
   return all_reduce(op, tensor::scalar(x)).template item<T>();
 }
 

@@ -260,7 +260,8 @@ strategy as_one_replica(runtime& rt, const std::shared_ptr<detail::strategy_stat
   detail::sync_options options{.kind = detail::strategy_kind::parameter_server,
                                .name = "parameter_server_strategy",
                                .devices = {"cpu:0"},
-                               .servers = servers};
+                               .servers = servers,
+                               .resolver = servers->options().resolver};
   const auto& owner = *servers->owner();
   for (std::uint32_t i = 0; i < owner.servers(); ++i)
     options.server_devices.push_back(
@@ -282,10 +283,6 @@ variable parameter_server_strategy::create_variable(variable_options options) {
 }
 
 variable_list parameter_server_strategy::variables() const { return servers_->variables(); }
-
-const std::shared_ptr<const cluster_resolver>& parameter_server_strategy::cluster_resolver() const {
-  return servers_->options().resolver;
-}
 
 void parameter_server_strategy::note_outside(const char* what) const {
   if (!current_context().step)

@@ -82,7 +82,6 @@ void sync_state::start() {
   comms_ = std::make_shared<replica_comms>(
     env, replica_comms_options{
            .first_id = first_id(), .local = local_count(), .one_process = !options_.links});
-  lives_ = std::make_shared<std::vector<std::atomic<std::uint32_t>>>(local_count());
   lanes_ = std::make_shared<replica_lanes>(
     env, replica_lanes_options{
            .name = "replica",
@@ -94,11 +93,7 @@ void sync_state::start() {
            .spin = env.transport.shares_memory() ? std::chrono::microseconds{200} : duration{},
            .prepare = [group = group_] { return group->prepare(); },
            .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
-           .replaced =
-             [group = group_, lives = lives_](std::uint32_t local) {
-               group->renew(local);
-               ++(*lives)[local];
-             },
+           .replaced = [group = group_](std::uint32_t local) { group->renew(local); },
            .interrupt =
              [group = group_, comms = comms_](std::uint32_t local, const std::string& why) {
                comms->revoke(local, group->epoch(local), why); // no run goes on in this epoch
@@ -204,8 +199,9 @@ std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, s
 void sync_state::collective(std::uint32_t local, replica_call call,
                             const std::function<result<void>(collective_group&)>& drive) {
   const bool on_devices = call.on_devices;
+  const auto member =
+    group_->member(local); // first: a lane left behind must not get its successor's
   lanes_->begin_call(local, std::move(call));
-  const auto member = group_->member(local);
   auto done = drive(*member);
   if (done)
     return lanes_->end_call(local);
@@ -235,6 +231,8 @@ std::vector<device_id> sync_state::hardware_in_use() const {
   for (std::uint32_t i = 0; i < local_count(); ++i)
     for (std::uint32_t k = 0; k < logical_count(); ++k)
       out.push_back(hardware(i, k));
+  if (!options_.parameter_device.empty())
+    out.push_back(parse_device(options_.parameter_device).value_or_throw());
   return out;
 }
 
@@ -242,14 +240,11 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::
   if (is_standard())
     throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
   (void)env();
-  const auto life = lives_ ? (*lives_)[local].load() : 0;
-  if (lanes_)
-    lanes_->require_in_place(local); // then `life` is that of this lane
   std::lock_guard lock{device_mutex_};
+  const auto life = lanes_ ? lanes_->life(local) : 0;
+  if (auto why = why_not_in_place(local)) // else `life` was this lane's until here
+    throw_failure(std::move(*why));
   auto& at = devices_.at(std::size_t{local} * logical_count() + logical);
-  if (at.context && at.life > life)
-    throw_failure(errc::cancelled, "replica " + std::to_string(first_id() + local)
-                                     + ": it was left behind, and another lane has its device");
   if (!at.context || at.life != life) {
     auto opened = services_->devices->open(hardware(local, logical)).value_or_throw();
     at.context =

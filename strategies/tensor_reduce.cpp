@@ -285,15 +285,8 @@ tensor concatenate_along(const char* what, std::span<const tensor> parts, std::i
   return out;
 }
 
-reduce_op parse_reduce_op(std::string_view text) {
-  std::string low{text};
-  std::transform(low.begin(), low.end(), low.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
-    if (low == to_string(op))
-      return op;
-  throw_failure(errc::invalid_argument, "reduction '" + std::string{text}
-                                          + "' is unknown; expected sum, mean, min, max or prod");
+tensor widened_for_mean(const tensor& x) {
+  return x.type() == dtype::i64 || !is_integer(x.type()) ? x.clone() : as_i64(x);
 }
 
 } // namespace troupe::detail

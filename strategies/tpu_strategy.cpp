@@ -17,7 +17,7 @@ using detail::sync_state;
 
 std::vector<std::string> cores_of(runtime& rt, const tpu_options& options) {
   if (!options.devices.empty())
-    return options.devices;
+    return detail::own_devices("tpu_strategy", options.devices);
   std::vector<std::string> cpus, gpus;
   for (const auto& each : rt.devices())
     (each.id.kind == device_kind::gpu ? gpus : cpus).push_back(to_string(each.id));
@@ -60,7 +60,8 @@ std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignmen
     throw_failure(errc::invalid_argument,
                   "tpu_strategy: the slice has " + std::to_string(slice.num_devices())
                     + " cores, there are " + std::to_string(cores.size()) + " devices");
-  sync_options out{.kind = strategy_kind::tpu, .name = "tpu_strategy"};
+  sync_options out{
+    .kind = strategy_kind::tpu, .name = "tpu_strategy", .resolver = options.resolver};
   std::vector<std::uint32_t> first_cores;
   for (const auto& replica : assignment.core_assignment()) {
     out.logical_devices.emplace_back();

@@ -22,6 +22,8 @@ struct tpu_options {
   /// device's, whatever its place in the assignment. False: in the order of replicas (row
   /// SYNC-ITR-18).
   bool input_follows_devices = true;
+  /// What `cluster_resolver` tells; null: nothing (row SYNC-CTX-29).
+  std::shared_ptr<const class cluster_resolver> resolver{};
 };
 
 /// An accelerator slice: replicas in the order of a device assignment, each on one or more cores.

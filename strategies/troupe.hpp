@@ -39,6 +39,7 @@
 #include <troupe/strategies/multi_worker_mirrored_strategy.hpp>
 #include <troupe/strategies/numpy_dataset.hpp>
 #include <troupe/strategies/optimizer.hpp>
+#include <troupe/strategies/optimizer_calls.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/partitioner.hpp>
 #include <troupe/strategies/preemption_checkpoint.hpp>

@@ -1,6 +1,8 @@
 #include <troupe/strategies/detail/variable_core.hpp>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 
 #include <troupe/strategies/scopes.hpp>
@@ -145,13 +147,35 @@ tensor variable_core::combined() const {
 
 // --- writes
 
+namespace {
+
+/// A lane that was left behind changes nothing: the values are another run's by now.
+class lanes_in_place final : public piece_gate {
+public:
+  lanes_in_place(const sync_state& of, std::uint32_t local) : of_{of}, local_{local} {}
+  std::optional<failure> refuse(const mutation_piece&, const origin&) const override {
+    return of_.why_not_in_place(local_);
+  }
+
+private:
+  const sync_state& of_;
+  const std::uint32_t local_;
+};
+
+} // namespace
+
 void variable_core::change(shard& at, mutation_kind kind, const tensor& values,
                            const tensor& indices) const {
-  auto done = at.mutate({.variable = spec_->id,
-                         .kind = kind,
-                         .at_least_once = true,
-                         .values = values,
-                         .indices = indices});
+  const mutation_piece piece{.variable = spec_->id,
+                             .kind = kind,
+                             .at_least_once = true,
+                             .values = values,
+                             .indices = indices};
+  const auto* mode = innermost_mode();
+  const bool in_replica = mode && mode->kind == mode_kind::replica && mode->strategy == of_;
+  const lanes_in_place gate{
+    *of_, in_replica ? mode->replica->replica_id_in_sync_group() - of_->first_id() : 0};
+  auto done = at.mutate(piece, {}, in_replica ? &gate : nullptr);
   if (!done)
     throw_failure(std::move(done.error()));
 }
@@ -281,11 +305,43 @@ void variable_core::assign_each(const per_replica<tensor>& value) const {
                               "component " + std::to_string(i) + " has shape "
                                 + to_string(value[i].shape()) + ", expected "
                                 + to_string(spec_->shape)));
+    else if (value[i].type() != spec_->type)
+      throw_failure(complaint(errc::dtype_mismatch, "assign",
+                              "component " + std::to_string(i) + " is " + to_string(value[i].type())
+                                + ", expected " + to_string(spec_->type)));
   for (std::size_t i = 0; i < copies_.size(); ++i)
     change(*copies_[i], mutation_kind::assign, value[i]);
 }
 
 // --- rows
+
+namespace {
+
+/// The same for the same rows; different ones hardly ever meet.
+std::int64_t fingerprint(mutation_kind kind, const tensor& indices, const tensor& values) {
+  auto text = std::string{name_of(kind)} + to_string(values.type()) + to_string(values.shape());
+  for (const auto* each : {&indices, &values})
+    text.append(reinterpret_cast<const char*>(each->bytes().data()), each->size_bytes());
+  return static_cast<std::int64_t>(std::hash<std::string>{}(text));
+}
+
+} // namespace
+
+/// With aggregation none every copy takes its replica's rows: the same ones, or it was made for
+/// copies that differ (where TensorFlow lets them drift apart without a word).
+void variable_core::scatter_own(const variable_caller& by, mutation_kind kind,
+                                const tensor& indices, const tensor& values) const {
+  if (allow_divergence_)
+    return change(*copies_[by.component], kind, values, indices);
+  const auto prints =
+    by.ctx->all_gather(tensor::vector<std::int64_t>({fingerprint(kind, indices, values)}));
+  const auto all = prints.as<std::int64_t>();
+  if (std::any_of(all.begin(), all.end(), [&](auto x) { return x != all[0]; }))
+    throw_failure(complaint(errc::invalid_argument, name_of(kind),
+                            "the replicas' rows differ, and with aggregation none so would the "
+                            "copies: give it an aggregation, or create it with allow_divergence"));
+  settle(by, kind, values, indices);
+}
 
 void variable_core::scatter(mutation_kind kind, const tensor& indices, const tensor& values) const {
   const char* what = name_of(kind);
@@ -301,9 +357,10 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
       change(*each, kind, values, indices);
     return;
   }
-  if (by.what == variable_caller::kind::update || of_->count() == 1
-      || (aggregation_ == variable_aggregation::none && !is_shared()))
+  if (by.what == variable_caller::kind::update || of_->count() == 1)
     return change(*copies_[by.component], kind, values, indices);
+  if (aggregation_ == variable_aggregation::none && !is_shared())
+    return scatter_own(by, kind, indices, values);
   const bool arithmetic = kind <= mutation_kind::scatter_div;
   switch (aggregation_) {
     case variable_aggregation::none:
@@ -327,6 +384,18 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
       return settle(by, kind, with, rows);
     }
   }
+}
+
+void variable_core::check_gradient(const tensor& gradient) const {
+  (void)caller("apply");
+  if (gradient.shape() != spec_->shape)
+    throw_failure(complaint(errc::shape_mismatch, "apply",
+                            "the gradient's shape is " + to_string(gradient.shape()) + ", expected "
+                              + to_string(spec_->shape)));
+  if (gradient.type() != spec_->type)
+    throw_failure(complaint(
+      errc::dtype_mismatch, "apply",
+      "the gradient is " + to_string(gradient.type()) + ", expected " + to_string(spec_->type)));
 }
 
 void variable_core::apply(const tensor& gradient) const {

@@ -34,9 +34,12 @@ struct group_options {
   std::size_t arena_bytes = 0;
 };
 
-/// A reduction: `reduce_op::sum`, or a user's own.
+/// A reduction: `reduce_op::sum`, its name in any letter case (which throws as `parse_reduce_op`),
+/// or a user's own.
 struct reduction {
   reduction(reduce_op what) : op{what} {}
+  reduction(std::string_view name) : op{parse_reduce_op(name)} {}
+  reduction(const char* name) : reduction{std::string_view{name}} {}
   reduction(user_reduction what) : op{reduce_op::user}, user{std::move(what)} {}
   reduce_op op = reduce_op::sum;
   user_reduction user{};

@@ -1,5 +1,11 @@
 #include <troupe/transport/collective_types.hpp>
 
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include <troupe/core/error.hpp>
+
 namespace troupe {
 
 std::string_view to_string(collective_kind kind) {
@@ -25,6 +31,17 @@ std::string_view to_string(reduce_op op) {
     case reduce_op::user: return "user";
   }
   return "reduce(?)";
+}
+
+reduce_op parse_reduce_op(std::string_view text) {
+  std::string low{text};
+  std::transform(low.begin(), low.end(), low.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
+    if (low == to_string(op))
+      return op;
+  throw_failure(errc::invalid_argument, "reduction '" + std::string{text}
+                                          + "' is unknown; expected sum, mean, min, max or prod");
 }
 
 std::string_view to_string(collective_algorithm algorithm) {

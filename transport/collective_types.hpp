@@ -38,6 +38,8 @@ enum class reduce_op : std::uint8_t { sum = 0, mean = 1, min = 2, max = 3, prod 
 
 /// "sum".
 std::string_view to_string(reduce_op op);
+/// "sum", "MEAN": any letter case. Throws `invalid_argument` quoting the text.
+reduce_op parse_reduce_op(std::string_view text);
 
 /// A user's own reduction. The same on every member, and associative; it is applied in rank order,
 /// to plain elements.
@@ -79,9 +81,15 @@ enum class group_class : std::uint8_t {
 /// "network".
 std::string_view to_string(group_class which);
 
+/// What an operation has where its caller names no deadline. A nanosecond more than anybody would
+/// give, so that strategies can tell.
+inline constexpr duration no_deadline_given = std::chrono::seconds{30} + duration{1};
+
 /// Options of one operation; all but the deadline are the same on every member.
 struct collective_options {
-  duration deadline = std::chrono::seconds{30};
+  /// How long the members may take. Not given: a strategy's `collective_timeout`; 30 s in a bare
+  /// group.
+  duration deadline = no_deadline_given;
   /// How f32 elements travel in a reduction. The result is rounded so on every member, and on every
   /// transport.
   kernels::encoding wire = kernels::encoding::plain;

@@ -97,13 +97,7 @@ void keep_this_thread_to(const std::vector<int>& cores) {
   (void)::pthread_setaffinity_np(::pthread_self(), sizeof own, &own);
 }
 
-/// Whether this thread keeps to a part of the cores, which threads that it starts inherit.
-bool& kept_to_part() {
-  static thread_local bool kept = false;
-  return kept;
-}
-
-/// The cores that this process may use, or none where the system doesn't say.
+/// The cores that this thread may use, or none where the system doesn't say.
 std::vector<int> cores_here() {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -118,7 +112,8 @@ std::vector<int> cores_here() {
 class thread_lanes final : public lane_port {
 public:
   std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
-    if (!kept_to_part())
+    // A lane that keeps to a part of the cores would hand it on.
+    if (cores_here().size() >= cores_.size())
       return std::make_unique<thread_lane>(std::move(name), std::move(body));
     return std::make_unique<thread_lane>(std::move(name), [cores = cores_, body = std::move(body)] {
       keep_this_thread_to(cores);
@@ -135,7 +130,6 @@ public:
     const auto first = cores_.begin();
     keep_this_thread_to({first + static_cast<std::ptrdiff_t>(part * n / parts),
                          first + static_cast<std::ptrdiff_t>((part + 1) * n / parts)});
-    kept_to_part() = true;
   }
 
 private:

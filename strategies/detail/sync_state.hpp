@@ -57,6 +57,7 @@ struct sync_options {
   std::uint64_t grace_ms = 10'000;
   /// Other workers' members, for groups over processes; null within one.
   std::shared_ptr<worker_links> links{};
+  std::shared_ptr<const cluster_resolver> resolver{}; ///< null: nobody gave one
 };
 
 /// A strategy behind its handles: replicas, their lanes and their group. Any thread.
@@ -88,7 +89,7 @@ public:
                   const std::function<result<void>(collective_group&)>& drive);
   /// A deadline that the caller did not set is the strategy's.
   collective_options own_deadline(collective_options options) const {
-    if (options.deadline == collective_options{}.deadline)
+    if (options.deadline == no_deadline_given)
       options.deadline = options_.collective_timeout;
     return options;
   }
@@ -113,9 +114,16 @@ public:
   /// One for each replica, or one for each of its devices. A replica whose lane was left behind
   /// gets another: the old lane may still use the first.
   std::shared_ptr<device_context> device_of(std::uint32_t local, std::uint32_t logical = 0);
-  /// What a call is named to the other processes; empty within one, where `lockstep` compares.
-  std::string words_for(const replica_call& call) const {
-    return options_.links ? troupe::to_string(call) : std::string{};
+  /// See `replica_lanes::why_not_in_place`.
+  std::optional<failure> why_not_in_place(std::uint32_t local) const {
+    return lanes_ ? lanes_->why_not_in_place(local) : std::nullopt;
+  }
+  /// What a call is named to the other processes, behind what the caller calls it; within one
+  /// process only that, since `lockstep` compares.
+  std::string words_for(const replica_call& call, const std::string& what) const {
+    if (!options_.links)
+      return what;
+    return (what.empty() ? "" : what + ": ") + troupe::to_string(call);
   }
   /// The program has failed outside `run`: ends what other workers' replicas wait for.
   void interrupt(const std::string& why);
@@ -157,11 +165,9 @@ private:
   std::mutex device_mutex_{};
   struct device_slot {
     std::shared_ptr<device_context> context{};
-    std::uint32_t life = 0; ///< of the replica's lane
+    std::uint64_t life = 0; ///< of the replica's lane
   };
   std::vector<device_slot> devices_{};
-  /// Lanes that each local replica has had; counted up where nobody may wait.
-  std::shared_ptr<std::vector<std::atomic<std::uint32_t>>> lives_{};
   std::mutex parts_mutex_{};
   std::vector<std::weak_ptr<strategy_part>> parts_{};
   bool parts_closed_ = false;
@@ -170,6 +176,12 @@ private:
 /// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.
 tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
                            std::optional<std::vector<std::int64_t>> axis);
+
+/// "cpu:1" of "/cpu:1" and of its name in full (rows SYNC-ONE-1, MIR-3); `device_unavailable` for
+/// another process's. `name`: of the strategy.
+std::string own_device(const char* name, const std::string& text);
+/// Each for itself; `invalid_argument` for one that is there twice.
+std::vector<std::string> own_devices(const char* name, std::vector<std::string> devices);
 
 /// The one default strategy (row SYNC-DEF-1).
 const std::shared_ptr<sync_state>& standard_state();
@@ -188,7 +200,10 @@ tensor divide(const tensor& x, std::int64_t by);
 /// One after the other along `axis`; throws `shape_mismatch` naming the dimension or rank that
 /// differs, `out_of_range` for the axis, `invalid_argument` for scalars (rows SYNC-GAT-3 to GAT-7).
 tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
-/// "sum" in any letter case; `invalid_argument` (row SYNC-RED-2).
-reduce_op parse_reduce_op(std::string_view text);
+/// Wide enough for sums whose mean is wanted; a copy.
+tensor widened_for_mean(const tensor& x);
+/// What changes nothing in a reduction by `op`. `invalid_argument` for extremes and products of
+/// 16-bit floats.
+tensor neutral(dtype type, const shape_t& shape, reduce_op op);
 
 } // namespace troupe::detail

@@ -51,6 +51,8 @@ public:
   void scatter(mutation_kind kind, const tensor& indices, const tensor& values) const;
   /// A gradient for the optimizer, summed by the caller already: own copy, or all.
   void apply(const tensor& gradient) const;
+  /// Throws what `apply` would, before anything has changed.
+  void check_gradient(const tensor& gradient) const;
   const std::function<tensor(const tensor&)>& constraint() const { return constraint_; }
   void apply_constraint() const;
   tensor saved_value() const;
@@ -74,6 +76,8 @@ private:
   /// What all replicas do with one value, those without data too.
   void settle(const variable_caller& by, mutation_kind kind, const tensor& values,
               const tensor& indices = {}) const;
+  void scatter_own(const variable_caller& by, mutation_kind kind, const tensor& indices,
+                   const tensor& values) const;
   tensor constrained(std::size_t component) const;
   tensor combined() const;
   std::vector<tensor> shares_of(const tensor& total) const;

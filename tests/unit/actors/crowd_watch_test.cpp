@@ -1,7 +1,7 @@
 // Whether to wait awake. Goal: a slow look rules out looks for a while, longer each time in a row.
 // Method: plain numbers; no clock and no lane takes part.
 
-#include <troupe/actors/detail/crowd_watch.hpp>
+#include <troupe/actors/crowd_watch.hpp>
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,6 @@ namespace {
 
 using namespace troupe;
 using namespace std::chrono_literals;
-using detail::crowd_watch;
 
 constexpr time_point start{1h};
 

@@ -113,7 +113,7 @@ TEST_CASE("SYNC-ARD-2 operators by name in replicas") {
   auto s = mirrored_over(2);
   auto by_name = [&](const char* op) {
     return s.run([op](replica_context& ctx) {
-      return ctx.all_reduce(reduction_choice{op}, 2 * static_cast<float>(id_of(ctx)));
+      return ctx.all_reduce(op, 2 * static_cast<float>(id_of(ctx)));
     });
   };
   for (auto op : {"sum", "SUM"})

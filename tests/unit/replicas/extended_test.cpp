@@ -47,7 +47,7 @@ TEST_CASE(
 TEST_CASE("SYNC-XDO-1 SYNC-RTO-2 SYNC-RTO-4 what is no destination and no operator") {
   static_assert(!std::is_constructible_v<destinations, std::vector<std::string>>);
   static_assert(!std::is_constructible_v<destinations, std::pair<std::string, std::string>>);
-  static_assert(!std::is_constructible_v<reduction_choice, variable_aggregation>);
+  static_assert(!std::is_constructible_v<reduction, variable_aggregation>);
   auto s = mirrored_over(2);
   const per_replica<float> x{{1, 2}};
   for (auto name : {"sum", "SUM", "Sum"})

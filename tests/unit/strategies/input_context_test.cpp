@@ -96,12 +96,6 @@ TEST_CASE("SYNC-VFF-6 value contexts have global ids") {
   CHECK(refusal(value_contexts(3, 0, 0)) == "replicas_per_worker is 0, must be at least 1");
 }
 
-TEST_CASE("SYNC-OPT-R a step takes batches of any size and pads none") {
-  const run_options x;
-  CHECK(x.dynamic_batch_size);
-  CHECK_FALSE(x.bucketing);
-}
-
 TEST_CASE("SYNC-OPT-I input is per worker, on the host, prefetched one batch per replica") {
   const input_options x;
   CHECK(x.prefetches());

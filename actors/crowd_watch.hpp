@@ -6,7 +6,7 @@
 
 #include <troupe/core/time.hpp>
 
-namespace troupe::detail {
+namespace troupe {
 
 /// Whether the cores are free enough to wait awake. Who waits awake gives its core away at each
 /// look; beside other work it gets it back a time slice later, while one who sleeps is let in when
@@ -42,4 +42,4 @@ private:
   std::atomic<duration> next_{shortest};
 };
 
-} // namespace troupe::detail
+} // namespace troupe
