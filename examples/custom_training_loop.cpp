@@ -1,11 +1,15 @@
 // A training loop of one's own: the strategy gives the scope, the batches and the steps, and the
 // loop stays the same whichever it is. Trains a perceptron on Fashion-MNIST, or on numbers made up
 // where its files are missing, and ends with 0 when the loss fell by a third.
-//   custom_training_loop [one_device | mirrored | central_storage]
+//   custom_training_loop [one_device | mirrored | central_storage | tpu | multi_worker_mirrored]
+//                        [DIRECTORY]
+// With a directory it saves after each epoch; started again, it goes on behind the last one.
+// multi_worker_mirrored: the same in every process, as strategies/multi_worker_mirrored.cpp shows.
 #include <troupe/troupe.hpp>
 
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +17,7 @@ namespace tr = troupe;
 
 constexpr std::array<std::size_t, 3> widths{784, 128, 10};
 constexpr std::int64_t global_batch_size = 64;
+constexpr std::int64_t epochs = 3;
 
 tr::strategy make_strategy(tr::runtime& rt, const std::string& name) {
   const std::vector<std::string> devices{"cpu:0", "cpu:1"};
@@ -22,7 +27,25 @@ tr::strategy make_strategy(tr::runtime& rt, const std::string& name) {
     return tr::central_storage_strategy{rt, devices};
   if (name == "mirrored")
     return tr::mirrored_strategy{rt, devices};
-  tr::throw_failure(tr::errc::bad_config, "strategy '" + name + "' is unknown");
+  if (name == "tpu")
+    return tr::tpu_strategy{rt};
+  if (name == "multi_worker_mirrored")
+    return tr::multi_worker_mirrored_strategy{rt, {.devices = devices}};
+  tr::throw_failure(tr::errc::bad_config,
+                    "strategy '" + name
+                      + "' is unknown, expected one_device, mirrored, central_storage, tpu or "
+                        "multi_worker_mirrored");
+}
+
+tr::runtime make_runtime(const std::string& name, int argc, char** argv) {
+  if (name == "multi_worker_mirrored") { // who the others are is in TF_CONFIG
+    auto options = tr::runtime::synchronous_options_from_args(argc, argv);
+    options.cpu_devices = 2;
+    return tr::runtime{std::move(options)};
+  }
+  tr::runtime_options options;
+  options.cpu_devices = 2;
+  return tr::runtime{std::move(options)};
 }
 
 /// Elements {image, label}: label c has ones at pixels c, c + 10, c + 20, ...
@@ -70,10 +93,10 @@ tr::tensor train_step(tr::replica_context& ctx, const tr::distributed_variables&
 }
 
 int main(int argc, char** argv) try {
-  tr::runtime_options options;
-  options.cpu_devices = 2;
-  tr::runtime rt{options};
-  const auto strategy = make_strategy(rt, argc > 1 ? argv[1] : "mirrored");
+  const std::string name = argc > 1 ? argv[1] : "mirrored";
+  const std::string directory = argc > 2 ? argv[2] : "";
+  auto rt = make_runtime(name, argc, argv);
+  const auto strategy = make_strategy(rt, name);
   std::printf("%s, %u replicas\n", strategy.to_string().c_str(), strategy.num_replicas_in_sync());
 
   const auto weights = strategy.scope([] { // the strategy decides where variables live
@@ -88,25 +111,43 @@ int main(int argc, char** argv) try {
                                      make("output/weight", {128, 10}, tr::glorot_uniform(2)),
                                      make("output/bias", {10}, tr::zeros())};
   });
-  const auto batches = tr::distribute_dataset(
-    strategy, training_data(rt).shuffle(60'000, 1).take(6400).batch(global_batch_size));
+  auto batches =
+    tr::distribute_dataset(strategy,
+                           training_data(rt).shuffle(60'000, 1).take(6400).batch(global_batch_size))
+      .iterate();
+
+  // What a restart goes on from. Epochs are counted where they end; a program that saves within one
+  // keeps `batches.save_position()` too (`add_position`).
+  std::int64_t done = 0;
+  std::optional<tr::sync_checkpoint> checkpoint;
+  if (!directory.empty()) {
+    checkpoint.emplace(strategy, directory);
+    checkpoint->add(weights).add_counter("epochs", done);
+    if (checkpoint->restore())
+      strategy.set_committed_steps(done);
+  }
 
   std::vector<double> losses;
-  for (auto epoch : strategy.steps(3)) { // a step of this loop, committed at its end, is an epoch
+  for (auto epoch : strategy.steps(epochs)) { // a step of this loop, committed at its end, is one
     double total = 0;
     int steps = 0;
-    for (auto& batch : batches) {
+    batches.start_pass(static_cast<std::uint64_t>(epoch));
+    while (auto batch = batches.try_next()) {
       const auto replica_losses =
         strategy.run([&](tr::replica_context& ctx,
                          const tr::element& piece) { return train_step(ctx, weights, piece); },
-                     batch);
+                     *batch);
       total += strategy.reduce(tr::reduce_op::sum, replica_losses).item<double>();
       ++steps;
     }
     losses.push_back(total / steps);
     std::printf("epoch %lld: loss %.4f\n", static_cast<long long>(epoch), losses.back());
+    done = epoch + 1; // as it will be when this is over
+    if (checkpoint)
+      checkpoint->save();
   }
-  return losses.back() < losses.front() / 1.5 ? 0 : 1;
+  const bool from_the_start = losses.size() == std::size_t{epochs};
+  return !from_the_start || losses.back() < losses.front() / 1.5 ? 0 : 1;
 } catch (const tr::error& e) {
   std::fprintf(stderr, "custom_training_loop: %s\n", e.what());
   return 1;

@@ -1,7 +1,9 @@
+// clang-format off
 // The same program in every process, which TF_CONFIG tells of each other; alone it is the only one:
-//   C='{"cluster": {"worker": ["127.0.0.1:7101", "127.0.0.1:7102"]}, "task": {"type": "worker",
-//   "index": ' TF_CONFIG="$C 0}}" ./multi_worker_mirrored & TF_CONFIG="$C 1}}"
-//   ./multi_worker_mirrored
+//   C='{"cluster": {"worker": ["127.0.0.1:7101", "127.0.0.1:7102"]}, "task": {"type": "worker", "index": '
+//   TF_CONFIG="$C 0}}" ./multi_worker_mirrored &
+//   TF_CONFIG="$C 1}}" ./multi_worker_mirrored
+// clang-format on
 #include <troupe/troupe.hpp>
 
 #include <cstdio>
