@@ -144,9 +144,9 @@ input_ahead::~input_ahead() {
   if (!lane_)
     return;
   const destructor_waits here;
-  const auto& of = source_->of();
-  end_lane(of->services()->closed() ? time_point{} // it was waited for
-                                    : after(of->env().clock.now(), std::chrono::seconds{10}));
+  const auto& services = *source_->of()->services();
+  end_lane(services.closed() ? time_point{} // it was waited for
+                             : after(services.env.clock.now(), std::chrono::seconds{10}));
 }
 
 /// Whether steps are made ahead: begins at the first step of a pass, or behind a position.

@@ -8,7 +8,7 @@ namespace {
 
 using namespace replicas_test;
 
-TEST_CASE("SYNC-ASN-1 components of which one has a wrong type are not assigned at all") {
+TEST_CASE("components of which one has a wrong type are not assigned at all") {
   auto s = mirrored_over(2);
   auto v = scalar(s, 1);
   names(failure_of([&] {
