@@ -137,9 +137,10 @@ std::uint64_t distributed_iterator::pass() const { return at_->pass(); }
 /// As many positions as pipelines, each behind its length in eight hexadecimal digits.
 std::string distributed_iterator::save_position() const {
   if (pending_)
-    throw_failure(errc::wrong_state,
-                  "save_position: the workers have not agreed on the last step; call next again, or "
-                  "restore a position");
+    throw_failure(
+      errc::wrong_state,
+      "save_position: the workers have not agreed on the last step; call next again, or "
+      "restore a position");
   std::string out;
   for (const auto& one : at_->positions()) {
     char length[9];

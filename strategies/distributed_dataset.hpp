@@ -125,8 +125,8 @@ public:
   /// Begins another pass over the data.
   void start_pass(std::uint64_t pass);
   std::uint64_t pass() const;
-  /// The exact position, behind what `next` has given. `wrong_state` after an error of the data, and
-  /// while the workers have not agreed on a step.
+  /// The exact position, behind what `next` has given. `wrong_state` after an error of the data,
+  /// and while the workers have not agreed on a step.
   std::string save_position() const;
   /// Throws `corrupt`, `mismatch`, and then stays as it was. Mends an iterator that an error broke.
   void restore_position(std::string_view bytes);
