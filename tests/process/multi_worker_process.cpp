@@ -84,11 +84,12 @@ int run_worker(page& shared, const std::vector<std::string>& peers, std::uint32_
       me.done = true;
       return 0;
     } catch (const error& e) {
-      if (me.failures++ == 0) {
+      if (me.failures == 0) {
         me.failed_ns = now_ns();
         std::snprintf(me.text, sizeof me.text, "%s", e.what());
         me.code = static_cast<int>(e.code());
       }
+      ++me.failures; // last: who sees it reads the rest
       me.waited_ns = std::max(me.waited_ns.load(), now_ns() - begun);
     } catch (const std::exception& e) {
       std::snprintf(me.text, sizeof me.text, "%s", e.what());
