@@ -144,13 +144,16 @@ void replica_lanes::look_for_news(std::uint64_t seen, time_point deadline) {
   if (!crowd_.may_look(now))
     return;
   const auto until = std::min(deadline, after(now, options_.spin));
+  bool looked = false;
   while (news_.load(std::memory_order_acquire) == seen && now < until) {
     env_.lanes.yield();
     const auto before = std::exchange(now, env_.clock.now());
     if (!crowd_.looked(now, now - before))
       return;
+    looked = true;
   }
-  crowd_.went_well();
+  if (looked) // news that were there already say nothing of the core
+    crowd_.went_well();
 }
 
 /// Waits for news. @pre the lock is held

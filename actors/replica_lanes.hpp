@@ -108,8 +108,8 @@ private:
     std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
-    std::atomic<std::uint64_t> life{
-      0}; ///< of the lane: a replaced one ends; written under the lock
+    /// Of the lane: a replaced one ends. Written under the lock.
+    std::atomic<std::uint64_t> life{0};
   };
   void tell();
   void look_for_news(std::uint64_t seen, time_point deadline);

@@ -7,6 +7,7 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/strategies/detail/variable_core.hpp>
 #include <troupe/strategies/logical_devices.hpp>
+#include <troupe/strategies/optimizer_calls.hpp>
 #include <troupe/strategies/scopes.hpp>
 
 namespace troupe {
@@ -366,17 +367,7 @@ void replica_context::apply(const distributed_variables& variables,
   if (alone)
     check_current("apply");
   const auto sums = alone ? gradients : all_reduce(op, gradients);
-  bool shared = false;
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    variables[i].core()->apply(sums[i]);
-    shared = shared || variables[i].core()->is_shared();
-  }
-  tell_silent([variables, sums](replica_context&) {
-    for (std::size_t i = 0; i < variables.size(); ++i)
-      variables[i].core()->apply(sums[i]);
-  });
-  if (shared) // whoever reads next sees it
-    barrier();
+  apply_reduced(*this, variables, sums);
 }
 
 } // namespace troupe

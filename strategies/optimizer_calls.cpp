@@ -27,6 +27,8 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
     if (v.core()->caller("apply_reduced").ctx != &ctx && !v.core()->of()->is_standard())
       throw_failure(v.core()->complaint(errc::wrong_state, "apply_reduced",
                                         "only inside the function of the replica"));
+  for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
+    variables[i].core()->check_gradient(gradients[i]);
   apply_all(variables, gradients);
   ctx.tell_silent([variables, gradients](replica_context&) { apply_all(variables, gradients); });
   if (std::ranges::any_of(variables, [](const auto& v) { return v.core()->is_shared(); }))

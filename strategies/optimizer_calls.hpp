@@ -15,7 +15,7 @@ namespace troupe {
 /// function; all replicas call it with equal gradients, one for each variable, in host memory.
 /// Replicas without data in the step apply them too. `invalid_argument` when the counts differ,
 /// `wrong_state` outside a replica's function, `shape_mismatch` and `dtype_mismatch` naming the
-/// variable.
+/// variable, before anything has changed.
 void apply_reduced(replica_context& ctx, const distributed_variables& variables,
                    const std::vector<tensor>& gradients);
 

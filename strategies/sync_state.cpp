@@ -199,8 +199,8 @@ std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, s
 void sync_state::collective(std::uint32_t local, replica_call call,
                             const std::function<result<void>(collective_group&)>& drive) {
   const bool on_devices = call.on_devices;
-  const auto member =
-    group_->member(local); // first: a lane left behind must not get its successor's
+  // Before the call begins: a lane that is left behind must not get its successor's.
+  const auto member = group_->member(local);
   lanes_->begin_call(local, std::move(call));
   auto done = drive(*member);
   if (done)

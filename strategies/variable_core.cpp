@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <troupe/strategies/scopes.hpp>
@@ -319,10 +320,13 @@ namespace {
 
 /// The same for the same rows; different ones hardly ever meet.
 std::int64_t fingerprint(mutation_kind kind, const tensor& indices, const tensor& values) {
-  auto text = std::string{name_of(kind)} + to_string(values.type()) + to_string(values.shape());
+  const std::hash<std::string_view> hash_of{};
+  auto out =
+    hash_of(std::string{name_of(kind)} + to_string(values.type()) + to_string(values.shape()));
   for (const auto* each : {&indices, &values})
-    text.append(reinterpret_cast<const char*>(each->bytes().data()), each->size_bytes());
-  return static_cast<std::int64_t>(std::hash<std::string>{}(text));
+    out =
+      out * 31 + hash_of({reinterpret_cast<const char*>(each->bytes().data()), each->size_bytes()});
+  return static_cast<std::int64_t>(out);
 }
 
 } // namespace

@@ -67,16 +67,6 @@ struct gpu_host : gpu_machine {
   std::unique_ptr<runtime> rt;
 };
 
-/// Waits for what other lanes make true.
-template <class Pred>
-bool comes_true(Pred pred) {
-  for (const auto end = std::chrono::steady_clock::now() + 20s;
-       std::chrono::steady_clock::now() < end; std::this_thread::yield())
-    if (pred())
-      return true;
-  return false;
-}
-
 /// Numbers whose sum depends on the order, other ones for each replica.
 inline tensor uneven(std::int64_t replica, std::int64_t n) {
   tensor out{dtype::f32, {n}};

@@ -8,15 +8,6 @@ namespace {
 
 using namespace replicas_test;
 
-template <class Pred>
-bool comes_true(Pred pred) {
-  for (const auto end = std::chrono::steady_clock::now() + 20s;
-       std::chrono::steady_clock::now() < end; std::this_thread::yield())
-    if (pred())
-      return true;
-  return false;
-}
-
 /// What the lane that is left behind does in the end, and what it is told. Never destroyed: the
 /// lane outlives the test.
 struct late_work {

@@ -57,6 +57,16 @@ failure failure_of(F f) {
   return {};
 }
 
+/// Waits for what other lanes make true.
+template <class Pred>
+bool comes_true(Pred pred) {
+  for (const auto end = std::chrono::steady_clock::now() + 20s;
+       std::chrono::steady_clock::now() < end; std::this_thread::yield())
+    if (pred())
+      return true;
+  return false;
+}
+
 inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
   CHECK_MESSAGE(why.code == code, to_string(why));
   for (const char* word : words)

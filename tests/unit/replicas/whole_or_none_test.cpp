@@ -35,6 +35,10 @@ TEST_CASE("gradients of which one does not fit are not applied at all") {
   names(refused(b, vec<float>({1})), errc::shape_mismatch, {"'b'", "[1]", "[2]"});
   names(refused(b, vec<double>({1, 1})), errc::dtype_mismatch, {"'b'", "f64", "f32"});
   names(refused(c, good), errc::wrong_state, {"'c'", "mixed"});
+  auto reduced = failure_of([&] {
+    s.run([&](replica_context& ctx) { apply_reduced(ctx, {a, b}, {good, vec<float>({1})}); });
+  });
+  names(reduced, errc::shape_mismatch, {"'b'", "[1]", "[2]"});
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(a.component(i) == vec<float>({1, 2}));
   s.run([&](replica_context& ctx) { ctx.apply({a, b}, {good, good}); });
