@@ -197,9 +197,12 @@ void replica_run::open_checkpoint() {
   checkpoint_->add_position(
     "input", [this] { return input_->save_position(); },
     [this](const std::string& text) { input_->restore_position(text); });
-  auto wish = beginning_;
-  for (const auto& text : exchange(std::to_string(static_cast<int>(beginning_))))
-    wish = std::max(wish, static_cast<beginning>(std::stoi(text)));
+  const auto text_of = [](beginning x) { return std::to_string(static_cast<int>(x)); };
+  const auto wishes = exchange(text_of(beginning_));
+  auto wish = beginning::anew;
+  for (const auto each : {beginning::resume_if_any, beginning::resume})
+    if (std::ranges::count(wishes, text_of(each)) > 0)
+      wish = each;
   if (wish != beginning::anew) // one that was started anew has lost nothing that the others have
     go_on(wish);
   check_directory();
