@@ -329,7 +329,7 @@ TEST_CASE("PS-G9 PS-Q3 PS-Q5 shard: what does not fit is refused, named, and cha
 TEST_CASE("shard: set_learning_rate is ledgered and replaces the schedule") {
   auto spec = with_optimizer(make_spec({1}, {1}), optimizer_kind::sgd, 1);
   spec.optimizer.learning_rate = {
-    .kind = schedule_kind::piecewise_constant, .boundaries = {1}, .values = {1.0f, 0.5f}};
+    .kind = schedule_kind::piecewise_constant, .boundaries = {0}, .values = {1.0f, 0.5f}};
   auto x = make_shard(spec);
   CHECK(x->learning_rate() == 1.0f);
   must(*x, piece(1, mutation_kind::apply, tensor::vector<float>({1})));
@@ -341,6 +341,20 @@ TEST_CASE("shard: set_learning_rate is ledgered and replaces the schedule") {
   CHECK(x->read().values == tensor::vector<float>({-2}));
   refusal(*x, piece(4, mutation_kind::set_learning_rate, tensor::vector<float>({1, 2})),
           errc::shape_mismatch);
+}
+
+TEST_CASE("piecewise_constant keeps a value through the step of its boundary, as Keras does") {
+  // Keras' PiecewiseConstantDecay([1000, 2000], [1, 0.5, 0.1]): steps 0 to 1000 have 1, 1001 to
+  // 2000 have 0.5, later ones 0.1.
+  const schedule_spec spec{.kind = schedule_kind::piecewise_constant,
+                           .boundaries = {1000, 2000},
+                           .values = {1.0f, 0.5f, 0.1f}};
+  const std::pair<std::uint64_t, float> steps[] = {{0, 1.0f},    {999, 1.0f},  {1000, 1.0f},
+                                                   {1001, 0.5f}, {2000, 0.5f}, {2001, 0.1f}};
+  for (auto [step, rate] : steps) {
+    CAPTURE(step);
+    CHECK(detail::learning_rate_at(spec, step) == rate);
+  }
 }
 
 TEST_CASE("shard: schedules follow the descriptions in core/specs") {
@@ -362,10 +376,11 @@ TEST_CASE("shard: schedules follow the descriptions in core/specs") {
   CHECK(at(cosine, 50) == doctest::Approx(1.0));
   schedule_spec pieces{
     .kind = schedule_kind::piecewise_constant, .boundaries = {0, 2, 4}, .values = {9, 3, 2, 1}};
-  CHECK(at(pieces, 0) == 3);
+  CHECK(at(pieces, 0) == 9);
   CHECK(at(pieces, 1) == 3);
-  CHECK(at(pieces, 2) == 2);
-  CHECK(at(pieces, 4) == 1);
+  CHECK(at(pieces, 2) == 3);
+  CHECK(at(pieces, 4) == 2);
+  CHECK(at(pieces, 5) == 1);
   schedule_spec inverse{
     .kind = schedule_kind::inverse_time, .initial = 1, .rate = 1, .end_step = 10};
   CHECK(at(inverse, 10) == doctest::Approx(0.5));

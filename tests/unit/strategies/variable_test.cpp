@@ -175,7 +175,7 @@ TEST_CASE("the learning rate is a schedule on the server's own step, and can be 
   auto v = c.strategy.create_variable(
     {.name = "w",
      .shape = {1},
-     .optimizer = sgd{piecewise_constant{.boundaries = {2, 3}, .values = {1.0f, 0.5f, 0.0f}}}});
+     .optimizer = sgd{piecewise_constant{.boundaries = {1, 2}, .values = {1.0f, 0.5f, 0.0f}}}});
   auto push = [&] {
     c.coordinator.schedule(push_ones, v).fetch();
     return v.read().as<float>()[0];
