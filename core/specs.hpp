@@ -49,8 +49,9 @@ struct optimizer_spec {
   float beta_2 = 0.999f;            ///< adam
   float epsilon = 1e-7f;            ///< adam, adagrad
   float initial_accumulator = 0.1f; ///< adagrad
+  bool lazy = false; ///< adam: rows that a sparse gradient does not name stay as they are
   TROUPE_FLAT_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2,
-                     epsilon, initial_accumulator)
+                     epsilon, initial_accumulator, lazy)
 };
 
 /// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam:

@@ -234,6 +234,45 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("Adam's sparse rule was lazy: by default rows without a gradient decay too, as in Keras") {
+  auto spec = with_optimizer(make_spec({4, 2}, {4}), optimizer_kind::adam, 0.1f);
+  spec.initializer.kind = initializer_kind::ones;
+  auto sparse = make_shard(spec);
+  auto dense = make_shard(spec);
+  const auto rows = [](std::initializer_list<std::int64_t> at) {
+    return tensor::vector<std::int64_t>(at);
+  };
+  must(*sparse, piece(1, mutation_kind::apply, tensor::of<float>({3, 2}, {1, 2, 5, 6, 10, 20}),
+                      rows({3, 1, 3})));
+  must(*sparse, piece(2, mutation_kind::apply, tensor::of<float>({1, 2}, {4, 4}), rows({0})));
+  must(*sparse, piece(3, mutation_kind::apply, {}, tensor::zeros(dtype::i64, {0})));
+  must(*dense, piece(1, mutation_kind::apply, tensor::of<float>({4, 2}, {0, 0, 5, 6, 0, 0, 11, 22})));
+  const auto before = dense->read().values.rows(3, 4).clone();
+  must(*dense, piece(2, mutation_kind::apply, tensor::of<float>({4, 2}, {4, 4, 0, 0, 0, 0, 0, 0})));
+  must(*dense, piece(3, mutation_kind::apply, tensor::zeros(dtype::f32, {4, 2})));
+  CHECK(sparse->state().values == dense->state().values);
+  CHECK(sparse->state().slots == dense->state().slots);
+  CHECK(sparse->read().values.rows(3, 4) != before); // what m had left moved it
+}
+
+TEST_CASE("adam{.lazy = true} leaves rows without a gradient as they are, slots included") {
+  auto spec = with_optimizer(make_spec({4}, {4}), optimizer_kind::adam, 0.1f);
+  spec.optimizer.lazy = true;
+  auto x = make_shard(spec);
+  const auto at = [](std::int64_t row) { return tensor::vector<std::int64_t>({row}); };
+  must(*x, piece(1, mutation_kind::apply, tensor::vector<float>({1}), at(2)));
+  const auto first = x->state();
+  const auto p = first.values.clone(), m = first.slots[0].clone(), v = first.slots[1].clone();
+  must(*x, piece(2, mutation_kind::apply, tensor::vector<float>({1}), at(0)));
+  must(*x, piece(3, mutation_kind::apply, {}, tensor::zeros(dtype::i64, {0})));
+  const auto state = x->state();
+  CHECK(state.applies == 3);
+  CHECK(state.values.rows(2, 3) == p.rows(2, 3));
+  CHECK(state.slots[0].rows(2, 3) == m.rows(2, 3));
+  CHECK(state.slots[1].rows(2, 3) == v.rows(2, 3));
+  CHECK(state.values.rows(0, 1) != p.rows(0, 1));
+}
+
 TEST_CASE("PS-Q7 shard: an empty piece changes no row but keeps version and t in step") {
   auto x = make_shard(with_optimizer(make_spec({3, 2}, {3}), optimizer_kind::adam, 0.1f));
   auto before = x->read().values;
