@@ -32,6 +32,7 @@ struct replica_run {
   std::shared_ptr<replica_run> inside{};
   lockstep calls;
   std::optional<failure> aborted{};
+  bool calls_differ = false; ///< why it was aborted, whatever the code: all replicas are told
   time_point give_up_at = never;
   std::vector<std::exception_ptr> errors{}; ///< that replicas threw of themselves
   std::exception_ptr merge_error{};
@@ -95,7 +96,10 @@ bool is_consequence(const std::exception_ptr& why) {
 
 /// What calls of the other replicas fail with: what they did wrong together, or that they were
 /// cancelled.
-failure consequence(const std::string& call, const failure& why) {
+failure consequence(const std::string& call, const replica_run& run) {
+  const auto& why = *run.aborted;
+  if (run.calls_differ)
+    return why;
   switch (why.code) {
     case errc::mismatch:
     case errc::deadline:
@@ -448,7 +452,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
     await_news(lock, waits_for_others ? deadline : never);
   }
   if (!at->done)
-    throw_failure(consequence("merge_call", *run->aborted));
+    throw_failure(consequence("merge_call", *run));
   if (++at->taken == options_.replicas)
     run->merges.erase(run->calls.calls(local));
   run->calls.done(local);
@@ -463,8 +467,9 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
   detail::patient_lock held{mutex_};
   auto& lock = held.owner();
   if (run->aborted)
-    throw_failure(consequence(call.kind, *run->aborted));
+    throw_failure(consequence(call.kind, *run));
   if (auto differs = run->calls.begin(local, std::move(call))) {
+    run->calls_differ = run->calls_differ || !run->aborted;
     abort(*run, *differs, lock);
     throw_failure(std::move(*differs));
   }
@@ -487,7 +492,7 @@ std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
     await_news(lock, never);
   --run->standing_in;
   if (run->aborted)
-    throw_failure(consequence("call", *run->aborted));
+    throw_failure(consequence("call", *run));
   const auto* next = run->calls.next(local);
   return next ? std::optional{*next} : std::nullopt;
 }
@@ -512,8 +517,8 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   auto run = run_here();
   std::unique_lock lock{mutex_};
-  if (run->aborted)
-    return consequence("call", *run->aborted);
+  if (run->aborted && why.code != run->aborted->code) // what all find is each one's own
+    return consequence("call", *run);
   why.text = "replica " + std::to_string(options_.first_id + local) + ": "
              + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
              + why.text;

@@ -113,7 +113,7 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
   const bool mean = op.op == reduce_op::mean;
   std::int64_t elements = 1;
   auto own = axis   ? reduce_axes("reduce", op, value, *axis, elements)
-             : mean ? widened_for_mean(value)
+             : mean ? mean_summand(value)
                     : value;
   auto total = own.clone();
   auto count = tensor::scalar(elements);
@@ -122,8 +122,8 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
   const replica_call call{
     .kind = "reduce of host values",
     .how = op.op == reduce_op::user ? op.user.name : std::string{to_string(op.op)},
-    .type = own.type(),
-    .shapes = {own.shape()}};
+    .type = value.type(),
+    .shapes = {mean ? shape_of_summand(own, value.type()) : own.shape()}};
   options.links
     ->run(troupe::to_string(call), after(of.env().clock.now(), options.collective_timeout),
           [&](collective_group& group, const collective_options& with) -> result<void> {
@@ -132,7 +132,7 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
             return group.all_reduce(count, reduce_op::sum, with);
           })
     .value_or_throw();
-  return mean ? divide(total, count.item<std::int64_t>()) : total;
+  return mean ? mean_of(total, value.type(), count.item<std::int64_t>()) : total;
 }
 
 } // namespace detail

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -274,8 +275,12 @@ private:
   /// The collectives in host memory; `of_devices`: of what was copied from there.
   std::vector<tensor> reduce_here(const reduction& op, const std::vector<tensor>& xs,
                                   const collective_options& options, bool of_devices);
+  std::vector<tensor> reduce_alike(const reduction& op, std::span<const tensor> xs,
+                                   const collective_options& options, bool of_devices);
+  /// `any_extent`: the axis is as long as each replica has it.
   tensor gather_here(const tensor& x, std::int64_t axis, const collective_options& options,
-                     bool of_devices);
+                     bool of_devices, bool any_extent);
+  bool gathers_any_extent() const;
   tensor broadcast_here(const tensor& x, std::uint32_t root, const collective_options& options,
                         bool of_devices);
   void reduce_bucket(const std::vector<device_tensor>& bucket,

@@ -54,7 +54,9 @@ struct reduction {
 /// Every member gets the same bits, and they do not depend on what carries the data: elements are
 /// merged in rank order (unless `reduction_order::fixed` allows another), f16 and bf16 are summed
 /// as floats and rounded once, a wire that is not plain rounds what each member gives and the
-/// result.
+/// result. A mean of integers or 16-bit floats is always merged in rank order and at once, in a
+/// wider type: the mean of two that are near the type's end is between them. That of integers drops
+/// the fraction. Sums and products of integers wrap.
 ///
 /// Errors end the epoch: every later operation repeats them until the next `form`, `shrink` or
 /// `grow`. What an operation that failed wrote to is undefined; others may have completed the same

@@ -101,6 +101,8 @@ struct collective_options {
   /// What the caller calls this. Members whose words differ refuse each other, and the errors quote
   /// both.
   std::string what{};
+  /// Stands behind `what` in errors; members need not agree on it.
+  std::string detail{};
 };
 
 /// Where a member runs. Members of one `process` share memory, those of one `host` can map the same
