@@ -277,13 +277,39 @@ private:
   alignas(64) std::uint16_t bits_[block_len];
 };
 
+// The mean of bf16, whose sum may be out of f32's range.
+void mean_of_bf16(const merge_spec& spec, std::span<const merge_source> sources,
+                  std::span<std::byte* const> outs, std::size_t count) {
+  constexpr std::size_t len_max = 256;
+  double totals[len_max];
+  float wide[len_max];
+  std::uint16_t cells[len_max];
+  for (std::size_t at = 0; at < count; at += len_max) {
+    const std::size_t n = std::min(len_max, count - at);
+    std::fill_n(totals, n, 0.0);
+    for (const merge_source& source : sources) {
+      widen(encoding::bf16, reinterpret_cast<const std::uint16_t*>(source.data) + at, wide, n);
+      for (std::size_t i = 0; i < n; ++i)
+        totals[i] += wide[i];
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      wide[i] = static_cast<float>(totals[i] / static_cast<double>(spec.divide_by));
+    narrow(encoding::bf16, wide, cells, n);
+    for (std::byte* out : outs)
+      std::memcpy(reinterpret_cast<std::uint16_t*>(out) + at, cells, n * sizeof(cells[0]));
+  }
+}
+
 template <class E>
 void merge_as(const merge_spec& spec, std::span<const merge_source> sources,
               std::span<std::byte* const> outs, std::size_t count) {
-  using stored = typename E::stored;
+  using stored [[maybe_unused]] = typename E::stored;
   if constexpr (std::is_integral_v<typename E::math>)
     if (spec.op == merge_op::sum && spec.divide_by != 1)
       return mean_of_integers<stored>(spec, sources, outs, count);
+  if constexpr (E::code == encoding::bf16)
+    if (spec.op == merge_op::sum && spec.divide_by != 1)
+      return mean_of_bf16(spec, sources, outs, count);
   merger<E> m{spec, sources, outs};
   switch (spec.op) {
     case merge_op::sum: m.run(sum_of{}, count); break;

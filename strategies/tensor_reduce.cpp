@@ -210,7 +210,14 @@ tensor neutral(dtype type, const shape_t& shape, reduce_op op) {
 }
 
 tensor mean_summand(const tensor& x) {
-  return is_integer(x.type()) ? two_words(as_wide(x), x.shape()) : widened(x);
+  if (is_integer(x.type()))
+    return two_words(as_wide(x), x.shape());
+  const auto wide = widened(x);
+  if (x.type() != dtype::bf16)
+    return wide;
+  tensor out{dtype::f64, x.shape()}; // f32 ends where bf16 does
+  std::ranges::copy(wide.as<float>(), out.mutable_as<double>().begin());
+  return out;
 }
 
 shape_t shape_of_summand(const tensor& summand, dtype type) {
@@ -221,6 +228,13 @@ shape_t shape_of_summand(const tensor& summand, dtype type) {
 }
 
 tensor mean_of(const tensor& sum, dtype type, std::int64_t by) {
+  if (type == dtype::bf16) {
+    const auto mean = divide(sum, by);
+    tensor out{dtype::f32, sum.shape()};
+    std::ranges::transform(mean.as<double>(), out.mutable_as<float>().begin(),
+                           [](double each) { return static_cast<float>(each); });
+    return narrowed(out, type);
+  }
   if (!is_integer(type))
     return narrowed(divide(sum, by), type);
   const auto words = sum.as<std::int64_t>();
@@ -321,7 +335,7 @@ tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
     how.each([&](std::size_t i, std::size_t place) { totals[place] += from[i]; });
     return two_words(totals, how.kept);
   }
-  const auto from = widened(x);
+  const auto from = mean ? mean_summand(x) : widened(x);
   auto out = neutral(from.type(), how.kept, op.op); // what is left where there is nothing
   with_type(from.type(), [&](auto zero) { reduce_into<decltype(zero)>(op.op, from, how, out); });
   return mean ? out : narrowed(out, x.type());

@@ -194,8 +194,9 @@ tensor reduce_tensors(const char* what, const reduction& op, std::span<const ten
 /// For a mean: the sum as `mean_summand` has it, and `elements` is the number that went into each.
 tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
                    std::vector<std::int64_t> axes, std::int64_t& elements);
-/// What is summed for a mean, in a type where no sum of 2^31 replicas wraps or overflows: 16-bit
-/// floats as f32; integers as i64 [2] + shape, their upper and lower words. Others as they are.
+/// What is summed for a mean, in a type where no sum of 2^31 replicas wraps, and none of a narrow
+/// type overflows: f16 as f32, bf16 as f64; integers as i64 [2] + shape, their upper and lower
+/// words. Others as they are.
 tensor mean_summand(const tensor& x);
 /// The shape of the elements, of type `type`, that `summand` stands for.
 shape_t shape_of_summand(const tensor& summand, dtype type);
