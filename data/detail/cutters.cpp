@@ -89,18 +89,25 @@ public:
         from.drop(all[i]);
     return rows > 0;
   }
-  std::int64_t steps(std::int64_t elements) const override { return elements; }
+  std::int64_t steps(std::int64_t elements) const override {
+    return by_stream() && plan_.is_ragged ? unknown_cardinality : elements;
+  }
   std::int64_t piece_rows() const override {
-    if (plan_.global_rows < 0)
-      return -1;
+    return plan_.global_rows < 0 ? -1 : common_size(whole_pieces());
+  }
+  std::int64_t least_rows() const override {
+    return plan_.global_rows < 0 ? -1 : std::ranges::min(whole_pieces());
+  }
+
+private:
+  /// Of this worker. @pre the batch size is known
+  sizes whole_pieces() const {
     sizes own;
     auto all = sizes_of(plan_.global_rows);
     for (auto i = plan_.options.worker; i < plan_.replicas_in_sync(); i += plan_.options.workers)
       own.push_back(all[static_cast<std::size_t>(i)]);
-    return common_size(own);
+    return own;
   }
-
-private:
   bool by_stream() const { return plan_.options.rule == split::stream && plan_.global_rows >= 0; }
   /// In the order of pieces.
   sizes sizes_of(std::int64_t rows) const {
@@ -139,6 +146,7 @@ public:
   }
   std::int64_t steps(std::int64_t) const override { return unknown_cardinality; }
   std::int64_t piece_rows() const override { return common_size(list_); }
+  std::int64_t least_rows() const override { return std::ranges::min(list_); }
 
 private:
   sizes list_;
@@ -170,6 +178,7 @@ public:
   }
   std::int64_t steps(std::int64_t) const override { return unknown_cardinality; }
   std::int64_t piece_rows() const override { return common_size(whole_); }
+  std::int64_t least_rows() const override { return std::ranges::min(whole_); }
 
 private:
   sizes whole_{};
@@ -239,7 +248,7 @@ std::unique_ptr<cutter> make_cutter(const cut_plan& plan) {
       throw_failure(errc::invalid_argument,
                     "input: weights under policy " + to_string(o.policy) + " with "
                       + std::to_string(o.workers)
-                      + " workers need a dataset that ends in batch, to tell the batch size");
+                      + " workers need a dataset whose batch size can be told: let no map stand behind batch");
     return std::make_unique<weighted_cutter>(plan);
   }
   if (o.rule == split::stream && plan.global_rows >= 0)
