@@ -84,9 +84,9 @@ struct closure {
 
 using closure_ptr = std::shared_ptr<closure>;
 
-/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: number of
-/// inputs (u8), the closure's own bytes, then of each input its bytes and where its tensors begin.
-/// Without inputs `arguments` stands for itself (its first byte is the number 0).
+/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: 1, the
+/// number of inputs (u32), the closure's own bytes, then of each input its bytes and where its
+/// tensors begin. Without inputs `arguments` stands for itself (its first byte says of what form).
 payload bind_inputs(const closure& c);
 
 } // namespace troupe

@@ -1,4 +1,5 @@
 #include <cxxabi.h>
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -36,6 +37,48 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
       throw;
     return make_failure(errc::user_code, current_exception_name());
   }
+}
+
+namespace {
+
+/// What waits for a resource looks for its own cancellation that often, should it miss the call.
+constexpr auto look_again = std::chrono::milliseconds{500};
+
+} // namespace
+
+/// All steps take resources in the order of their ids: none waits for one that waits for it.
+std::shared_ptr<void> lane_step::hold(std::vector<resource_id> ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const auto release = [of = step_.of, me = &step_](std::vector<resource_id>* taken) {
+    {
+      std::lock_guard lock{of->mutex};
+      for (auto id : *taken)
+        if (auto at = of->held.find(id); at != of->held.end() && at->second == me)
+          of->held.erase(at);
+    }
+    of->freed->notify_all();
+    delete taken;
+  };
+  std::shared_ptr<std::vector<resource_id>> mine{new std::vector<resource_id>, release};
+  for (auto id : ids) {
+    std::unique_lock lock{life_.mutex};
+    while (auto* holder = life_.holder_of(id)) {
+      if (holder->abandoned)
+        throw_failure(life_.failure_here(
+          errc::input_failed, "resource " + std::to_string(value_of(id)) + " of "
+                                + to_string(task_) + " is held by closure "
+                                + std::to_string(holder->closure.seq)
+                                + ", whose step hung and was left behind"));
+      life_.freed->wait_until(lock, after(env_.clock.now(), look_again));
+      lock.unlock();
+      enter(); // waiting is no silence, and ends with the step
+      lock.lock();
+    }
+    mine->push_back(id);
+    life_.held[id] = &step_;
+  }
+  return mine;
 }
 
 bool detail::ends_the_lane() {

@@ -26,7 +26,7 @@ void worker_lanes::begin_life(const origin& self, term_no term, worker_routes ro
   std::lock_guard lock{mutex_};
   if (stopped_)
     return;
-  life_ = std::make_shared<life>();
+  life_ = std::make_shared<life>(env_);
   life_->self = self;
   life_->term = term;
   life_->routes = std::move(routes);

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/closure.hpp>
@@ -116,8 +119,8 @@ public:
     return make_resource<value>(detail::lambda_resource<value_maker<F>>::key());
   }
 
-  /// A remote value's value; anything else as it is; inside vectors, pairs and tuples too (row
-  /// PS-D10).
+  /// A remote value's value; anything else as it is; inside vectors, arrays, maps, pairs and tuples
+  /// too (row PS-D10).
   template <class T>
   T fetch(const remote_value<T>& x) {
     return x.fetch();
@@ -128,6 +131,21 @@ public:
     out.reserve(xs.size());
     for (const auto& x : xs)
       out.push_back(fetch(x));
+    return out;
+  }
+  template <class T, std::size_t N>
+  auto fetch(const std::array<T, N>& xs) {
+    return std::apply(
+      [this](const auto&... each) {
+        return std::array<decltype(this->fetch(std::declval<const T&>())), N>{this->fetch(each)...};
+      },
+      xs);
+  }
+  template <class K, class T>
+  auto fetch(const std::map<K, T>& xs) {
+    std::map<K, decltype(fetch(xs.begin()->second))> out;
+    for (const auto& [key, each] : xs)
+      out.emplace(key, fetch(each));
     return out;
   }
   template <class... Ts>

@@ -22,15 +22,24 @@ struct worker_lanes::life {
   origin self{};
   term_no term{};
   worker_routes routes{};
+  explicit life(const environment& env) : freed{env.waits.make_point()} {}
+
   std::atomic<bool> dead{false};
-  std::mutex mutex{}; // of what follows
+  const std::unique_ptr<wait_point> freed; ///< a step let go of what it held, or was interrupted
+  std::mutex mutex{};                      // of what follows
   std::map<variable_id, std::shared_ptr<const variable_spec>> variables{};
   std::map<resource_id, built> resources{};
+  std::map<resource_id, const running_step*> held{}; ///< who has a resource for itself
 
   std::shared_ptr<const variable_spec> find(variable_id id) {
     std::lock_guard lock{mutex};
     auto at = variables.find(id);
     return at == variables.end() ? nullptr : at->second;
+  }
+  /// Null: nobody. With the lock held.
+  const running_step* holder_of(resource_id id) const {
+    auto at = held.find(id);
+    return at == held.end() ? nullptr : at->second;
   }
   /// What Troupe itself failed with here, marked so that it is not taken for the step's own throw.
   failure from_here(failure why) const {
@@ -68,6 +77,7 @@ struct worker_lanes::running_step {
     cancelled = true;
     if (client)
       client->wake();
+    of->freed->notify_all();
   }
 
   const std::shared_ptr<life> of;
@@ -164,6 +174,7 @@ public:
     kept_.push_back(at->second.made.object); // a step that hangs may outlive the resource's drop
     return at->second.made;
   }
+  std::shared_ptr<void> hold(std::vector<resource_id> ids) override;
   void compute(duration d) override {
     enter();
     env_.lanes.spend(d);

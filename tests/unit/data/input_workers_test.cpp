@@ -336,7 +336,7 @@ TEST_CASE("input: options out of their domain are refused by name and value") {
   CHECK(holds(refused(weights), "weights need rebatch"));
   weights.rebatch = true;
   weights.policy = policy::off;
-  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "to tell the batch size"));
+  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "batch size can be told"));
   weights.weights = {0, 1};
   CHECK(holds(refused(weights), "worker 0 takes none of 2 rows"));
 }
