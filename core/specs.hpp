@@ -18,7 +18,7 @@ enum class schedule_kind : std::uint8_t {
   exponential_decay = 2, ///< initial * rate^(t / end_step); staircase: integer quotient
   cosine_decay = 3,      ///< initial until begin_step, then half a cosine down to `end` at end_step
   piecewise_constant =
-    4, ///< values[i] for the first i with t <= boundaries[i]; the last value after all
+    4,              ///< values[i] for the first i with t <= boundaries[i]; the last value after all
   inverse_time = 5, ///< initial / (1 + rate * t / end_step)
 };
 

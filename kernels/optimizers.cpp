@@ -105,9 +105,8 @@ struct adam_rule {
 
   void run(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out, const T* g,
            std::size_t n) const {
-    run_with(p_in, p_out, m_in, m_out, v_in, v_out, n, [g](auto width, std::size_t i) {
-      return decltype(width)::type::load(g + i);
-    });
+    run_with(p_in, p_out, m_in, m_out, v_in, v_out, n,
+             [g](auto width, std::size_t i) { return decltype(width)::type::load(g + i); });
   }
 
   /// The same with a gradient of zeros.
@@ -341,10 +340,10 @@ void adam_update_all_rows(std::span<const std::type_identity_t<T>> p_in, std::sp
   template void adam_update_rows<T>(std::span<T>, std::span<T>, std::span<T>, std::size_t,         \
                                     std::span<const std::int64_t>, std::span<const T>,             \
                                     std::uint64_t, const adam_params&);                            \
-  template void adam_update_all_rows<T>(                                                           \
-    std::span<const T>, std::span<T>, std::span<const T>, std::span<T>, std::span<const T>,        \
-    std::span<T>, std::size_t, std::span<const std::int64_t>, std::span<const T>, std::uint64_t,   \
-    const adam_params&);
+  template void adam_update_all_rows<T>(std::span<const T>, std::span<T>, std::span<const T>,      \
+                                        std::span<T>, std::span<const T>, std::span<T>,            \
+                                        std::size_t, std::span<const std::int64_t>,                \
+                                        std::span<const T>, std::uint64_t, const adam_params&);
 
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)

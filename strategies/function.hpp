@@ -18,8 +18,8 @@
 ///   const dataset&         a per_worker<dataset>
 ///   per_worker_value<T>&   a per_worker<per_worker_value<T>>; the step has it for itself
 ///   variable, variable_list    by id
-/// A nest of them (vectors, maps with plain keys, tuples, pairs, arrays) takes the same nest of what
-/// its parts take: a std::map<std::string, float> one of remote_value<float>, a
+/// A nest of them (vectors, maps with plain keys, tuples, pairs, arrays) takes the same nest of
+/// what its parts take: a std::map<std::string, float> one of remote_value<float>, a
 /// std::vector<std::reference_wrapper<dataset_iterator>> one of per_worker<dataset_iterator>, a
 /// std::tuple<per_worker_value<T>&, float> a tuple of a per_worker and a number.
 /// Results and arguments pass through bytes in one process too, so a type that cannot travel fails

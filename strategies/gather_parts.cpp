@@ -21,8 +21,8 @@ tensor told_of(const tensor& x, std::size_t axis) {
   cells[0] = static_cast<std::int64_t>(x.type());
   cells[1] = static_cast<std::int64_t>(x.rank());
   cells[2] = x.shape()[axis];
-  cells[3] = static_cast<std::int64_t>(
-    kernels::hash64(others.data(), others.size() * sizeof(others[0])));
+  cells[3] =
+    static_cast<std::int64_t>(kernels::hash64(others.data(), others.size() * sizeof(others[0])));
   for (std::size_t d = 0; d < x.rank() && extents_at + d < told_len; ++d)
     cells[extents_at + d] = x.shape()[d];
   return out;
@@ -35,9 +35,9 @@ std::optional<failure> differs(cells_t first, cells_t its, std::size_t i, std::s
                                bool any_extent) {
   const auto who = "all_gather: component " + std::to_string(i);
   if (its[0] != first[0])
-    return make_failure(errc::dtype_mismatch,
-                        who + " is " + to_string(static_cast<dtype>(its[0])) + ", component 0 is "
-                          + to_string(static_cast<dtype>(first[0])));
+    return make_failure(errc::dtype_mismatch, who + " is " + to_string(static_cast<dtype>(its[0]))
+                                                + ", component 0 is "
+                                                + to_string(static_cast<dtype>(first[0])));
   if (its[1] != first[1])
     return make_failure(errc::shape_mismatch, who + " has rank " + std::to_string(its[1])
                                                 + ", component 0 " + std::to_string(first[1]));

@@ -15,9 +15,9 @@ struct sgd {
   learning_rate_schedule learning_rate = 0.01f;
 };
 
-/// v = momentum * v - rate * g, p += v; `nesterov` looks one step ahead. A sparse gradient moves the
-/// rows that it names and no others, as TensorFlow's kernels do: the velocity of the others rests
-/// (Keras from 2.11 on lets it decay and move them).
+/// v = momentum * v - rate * g, p += v; `nesterov` looks one step ahead. A sparse gradient moves
+/// the rows that it names and no others, as TensorFlow's kernels do: the velocity of the others
+/// rests (Keras from 2.11 on lets it decay and move them).
 struct momentum {
   learning_rate_schedule learning_rate = 0.01f;
   float momentum = 0.9f;

@@ -24,7 +24,8 @@
 
 /// How the arguments of a step travel: what function.hpp says of them. Bytes of a call:
 ///   call      := 0 part*                                   without remote values
-///              | 1 inputs:u32 string(marked*) input*       with them; `bind_inputs` adds the inputs
+///              | 1 inputs:u32 string(marked*) input*       with them; `bind_inputs` adds the
+///              inputs
 ///   marked    := 0 part | 1 (the next input) | 2 (a nest in pieces: its size, keys and marked*)
 ///   part      := a value by cereal, or the id of a resource or variable
 /// A nest that holds resources or variables is in pieces always, and has no mark of its own.
@@ -78,7 +79,8 @@ constexpr bool any_leaf() {
   else
     return []<std::size_t... Is>(std::index_sequence<Is...>) {
       return (any_leaf<Holds, std::tuple_element_t<Is, plain>>() || ...);
-    }(std::make_index_sequence<std::tuple_size_v<plain>>{});
+    }
+  (std::make_index_sequence<std::tuple_size_v<plain>>{});
 }
 
 template <class A>
@@ -167,7 +169,8 @@ T call_reader::pieces(Piece piece) {
   } else {
     return [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       return T{piece(std::type_identity<std::tuple_element_t<Is, T>>{})...}; // left to right
-    }(std::make_index_sequence<std::tuple_size_v<T>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>{});
   }
 }
 
@@ -214,9 +217,8 @@ template <class P>
 struct is_component : std::bool_constant<is_resource<P> || is_variable<P>> {};
 /// Such a nest always travels in pieces.
 template <class P>
-inline constexpr bool is_nest_of_components = !is_component<P>::value
-                                              && form_of<P> != nest_form::leaf
-                                              && any_leaf<is_component, P>();
+inline constexpr bool is_nest_of_components =
+  !is_component<P>::value && form_of<P> != nest_form::leaf && any_leaf<is_component, P>();
 
 template <class T>
 struct is_per_worker_value : std::false_type {};
@@ -335,16 +337,16 @@ void call_writer::put_whole(A&& a) {
   using plain = std::decay_t<P>;
   using given = std::decay_t<A>;
   if constexpr (is_resource<P>) {
-    static_assert(
-      std::is_same_v<given, per_worker<std::remove_const_t<resource_behind_t<P>>>>,
-      "schedule: a parameter that is the worker's own takes a per-worker argument: "
-      "dataset_iterator& one of data.iterator(), const dataset& one of data.build(), "
-      "per_worker_value<T>& one of create_per_worker_value()");
+    static_assert(std::is_same_v<given, per_worker<std::remove_const_t<resource_behind_t<P>>>>,
+                  "schedule: a parameter that is the worker's own takes a per-worker argument: "
+                  "dataset_iterator& one of data.iterator(), const dataset& one of data.build(), "
+                  "per_worker_value<T>& one of create_per_worker_value()");
     bytes_(a.id());
   } else if constexpr (std::is_lvalue_reference_v<
                          P> && !std::is_const_v<std::remove_reference_t<P>>) {
-    static_assert(is_resource<P>,
-                  "schedule: a reference parameter that a step may change takes a per_worker value");
+    static_assert(
+      is_resource<P>,
+      "schedule: a reference parameter that a step may change takes a per_worker value");
   } else if constexpr (std::is_same_v<plain, variable>) {
     bytes_(static_cast<const variable&>(a).id());
   } else if constexpr (std::is_same_v<plain, variable_list>) {
@@ -380,7 +382,8 @@ void call_writer::put_pieces(const A& a) {
                   "schedule: a tuple has another number of parts than the step takes");
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       (put<std::tuple_element_t<Is, Nest>>(std::get<Is>(a)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<Nest>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<Nest>>{});
   }
 }
 

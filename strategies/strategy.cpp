@@ -191,8 +191,8 @@ tensor reduce_over_replicas(replica_context& ctx, const reduction& op, const ten
   if (!axis && !mean)
     return ctx.all_reduce(op, mine);
   std::int64_t elements = 1;
-  auto part = axis ? detail::reduce_axes("reduce", op, mine, *axis, elements)
-                   : detail::mean_summand(mine);
+  auto part =
+    axis ? detail::reduce_axes("reduce", op, mine, *axis, elements) : detail::mean_summand(mine);
   if (!mean)
     return ctx.all_reduce(op, part);
   const auto total = ctx.all_reduce(reduce_op::sum, there ? elements : 0);
@@ -471,8 +471,7 @@ std::vector<tensor> replica_context::reduce_alike(const reduction& op, std::span
                                                   bool of_devices) {
   const auto type = xs[0].type();
   // The group divides by all its members, and integers in their own type.
-  const bool apart =
-    op.op == reduce_op::mean && (is_integer(type) || divisor() != state_->count());
+  const bool apart = op.op == reduce_op::mean && (is_integer(type) || divisor() != state_->count());
   const auto how = apart ? reduction{reduce_op::sum} : op;
   auto with = state_->own_deadline(options);
   auto call = described("all_reduce", op, xs[0]);

@@ -319,9 +319,9 @@ tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
                                           + " dimensions");
     const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
     if (reduced[at])
-      throw_failure(errc::invalid_argument, std::string{what} + ": axis "
-                                              + std::to_string(at) + " is given twice, the second "
-                                              + "time as " + std::to_string(axis));
+      throw_failure(errc::invalid_argument, std::string{what} + ": axis " + std::to_string(at)
+                                              + " is given twice, the second " + "time as "
+                                              + std::to_string(axis));
     reduced[at] = true;
   }
   if (op.op == reduce_op::user)

@@ -245,10 +245,10 @@ std::unique_ptr<cutter> make_cutter(const cut_plan& plan) {
     return std::make_unique<shared_cutter>(plan);
   if (!o.weights.empty()) {
     if (plan.global_rows < 0)
-      throw_failure(errc::invalid_argument,
-                    "input: weights under policy " + to_string(o.policy) + " with "
-                      + std::to_string(o.workers)
-                      + " workers need a dataset whose batch size can be told: let no map stand behind batch");
+      throw_failure(
+        errc::invalid_argument,
+        "input: weights under policy " + to_string(o.policy) + " with " + std::to_string(o.workers)
+          + " workers need a dataset whose batch size can be told: let no map stand behind batch");
     return std::make_unique<weighted_cutter>(plan);
   }
   if (o.rule == split::stream && plan.global_rows >= 0)

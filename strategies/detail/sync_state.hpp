@@ -211,7 +211,8 @@ tensor divide(const tensor& x, std::int64_t by);
 /// differs, `out_of_range` for the axis, `invalid_argument` for scalars (rows SYNC-GAT-3 to GAT-7).
 tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
 /// Everybody's `x` in rank order, of one type and of shapes that agree but along `axis`, or there
-/// too unless `any_extent`: else `dtype_mismatch`, `shape_mismatch` naming a member, on all members.
+/// too unless `any_extent`: else `dtype_mismatch`, `shape_mismatch` naming a member, on all
+/// members.
 result<void> gather_parts(collective_group& group, const tensor& x, std::size_t axis,
                           bool any_extent, const collective_options& with,
                           std::vector<tensor>& parts);

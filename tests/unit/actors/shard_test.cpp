@@ -234,7 +234,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Adam's sparse rule was lazy: by default rows without a gradient decay too, as in Keras") {
+TEST_CASE(
+  "Adam's sparse rule was lazy: by default rows without a gradient decay too, as in Keras") {
   auto spec = with_optimizer(make_spec({4, 2}, {4}), optimizer_kind::adam, 0.1f);
   spec.initializer.kind = initializer_kind::ones;
   auto sparse = make_shard(spec);
@@ -246,7 +247,8 @@ TEST_CASE("Adam's sparse rule was lazy: by default rows without a gradient decay
                       rows({3, 1, 3})));
   must(*sparse, piece(2, mutation_kind::apply, tensor::of<float>({1, 2}, {4, 4}), rows({0})));
   must(*sparse, piece(3, mutation_kind::apply, {}, tensor::zeros(dtype::i64, {0})));
-  must(*dense, piece(1, mutation_kind::apply, tensor::of<float>({4, 2}, {0, 0, 5, 6, 0, 0, 11, 22})));
+  must(*dense,
+       piece(1, mutation_kind::apply, tensor::of<float>({4, 2}, {0, 0, 5, 6, 0, 0, 11, 22})));
   const auto before = dense->read().values.rows(3, 4).clone();
   must(*dense, piece(2, mutation_kind::apply, tensor::of<float>({4, 2}, {4, 4, 0, 0, 0, 0, 0, 0})));
   must(*dense, piece(3, mutation_kind::apply, tensor::zeros(dtype::f32, {4, 2})));

@@ -121,7 +121,8 @@ TEST_CASE("SYNC-SPL-2 the stream rule runs on across the borders of batches") {
   CHECK(texts_of(1) == words{"ee", "ffgg"});
 }
 
-TEST_CASE("SYNC-SPL-1 range(36).batch(9).repeat() over 4 replicas: 0 1 2|3 4|5 6|7 8, as TensorFlow") {
+TEST_CASE(
+  "SYNC-SPL-1 range(36).batch(9).repeat() over 4 replicas: 0 1 2|3 4|5 6|7 8, as TensorFlow") {
   const words first{"0 1 2|3 4|5 6|7 8", "9 10 11|12 13|14 15|16 17"};
   for (auto how : {policy::automatic, policy::off}) {
     CHECK(steps_of(counted(36, 9).repeat(), at(0, 1, 4, split::stream, how), 2) == first);

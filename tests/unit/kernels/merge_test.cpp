@@ -110,7 +110,8 @@ void check_ends(dtype type) {
 
 } // namespace
 
-TEST_CASE("merge: the i64 mean of 2^62 and 2^62 was negative: a mean's sum is wider than its type") {
+TEST_CASE(
+  "merge: the i64 mean of 2^62 and 2^62 was negative: a mean's sum is wider than its type") {
   const merge_spec mean{merge_op::sum, dtype::i64, 2};
   const std::int64_t huge = std::int64_t{1} << 62;
   CHECK(merged<std::int64_t>(mean, {{huge}, {huge}}) == std::vector<std::int64_t>{huge});

@@ -310,8 +310,8 @@ namespace {
 template <class T>
 void check_all_rows(std::size_t cols, bool in_place) {
   constexpr std::size_t height = 30;
-  const std::vector<std::vector<std::int64_t>> steps{
-    {0, 3, 4, 5, 29}, {}, {7}, {0, 1, 2, 28, 29}, {}, {3, 29}};
+  const std::vector<std::vector<std::int64_t>> steps{{0, 3, 4, 5, 29},  {}, {7},
+                                                     {0, 1, 2, 28, 29}, {}, {3, 29}};
   state<T> sparse(height * cols), dense = sparse;
   for (std::uint64_t t = 1; t <= steps.size(); ++t) {
     const auto& rows = steps[t - 1];

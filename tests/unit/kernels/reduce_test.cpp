@@ -131,7 +131,8 @@ TEST_CASE("reduce: the norm survives squares outside double's range") {
     k::l2_norm<double>(std::vector<double>{1.0, std::numeric_limits<double>::quiet_NaN()})));
 }
 
-TEST_CASE("reduce: the i64 mean of 2^62 and 2^62 was negative: integers are summed without a wrap") {
+TEST_CASE(
+  "reduce: the i64 mean of 2^62 and 2^62 was negative: integers are summed without a wrap") {
   const std::int64_t huge = std::int64_t{1} << 62;
   using limits = std::numeric_limits<std::int64_t>;
   for (std::size_t n : {2u, 33u, 1025u, 5000u}) {

@@ -16,7 +16,9 @@ struct misfit {
 
 std::vector<misfit> misfits() {
   return {{errc::shape_mismatch,
-           [](std::int64_t id) { return tensor::zeros(dtype::f32, {2, id == 1 ? 3 : 2}); }},
+           [](std::int64_t id) {
+             return tensor::zeros(dtype::f32, {2, id == 1 ? 3 : 2});
+           }},
           {errc::shape_mismatch,
            [](std::int64_t id) {
              return tensor::zeros(dtype::f32, id == 1 ? shape_t{2, 2, 1} : shape_t{2, 2});
@@ -63,7 +65,8 @@ TEST_CASE("all_gather of misfits was told as mismatch: it is the code that its d
         == 2.0f);
 }
 
-TEST_CASE("all_gather of misfits over several workers: each has the code, and the strategy goes on") {
+TEST_CASE(
+  "all_gather of misfits over several workers: each has the code, and the strategy goes on") {
   on_workers(
     2,
     [](std::uint32_t, runtime& rt) {
@@ -81,8 +84,10 @@ TEST_CASE("all_gather of misfits over several workers: each has the code, and th
 TEST_CASE("gather of misfits has the declared code, over one process and over several") {
   auto own = mirrored_over(2);
   for (const auto& what : misfits())
-    names(failure_of([&] { (void)own.gather(parts({what.part(0), what.part(1)}), 0); }), what.code,
-          {"gather", "component"});
+    names(failure_of([&] {
+            (void)own.gather(parts({what.part(0), what.part(1)}), 0);
+          }),
+          what.code, {"gather", "component"});
   on_workers(2, [](std::uint32_t worker, runtime& rt) {
     auto s = strategy_over(rt);
     for (const auto& what : misfits())
@@ -97,7 +102,9 @@ TEST_CASE("all_gather over several workers takes tensors of many axes, and of no
     auto s = strategy_over(rt);
     const auto gathered = [&](shape_t mine, std::int64_t axis) {
       return s
-        .run([&](replica_context& ctx) { return ctx.all_gather(tensor::zeros(dtype::u8, mine), axis); })[0]
+        .run([&](replica_context& ctx) {
+          return ctx.all_gather(tensor::zeros(dtype::u8, mine), axis);
+        })[0]
         .shape();
     };
     shape_t deep(18, 1);

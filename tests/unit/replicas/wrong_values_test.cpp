@@ -134,9 +134,9 @@ TEST_CASE("reduce with an axis gave 0 where one component has no rows: it counts
     return one;
   });
   // A negative largest value, which 0 would beat, and an axis in the middle.
-  const auto below = s.reduce(
-    reduce_op::max,
-    parts({tensor::of<float>({1, 2, 1}, {-3, -2}), tensor{dtype::f32, {1, 0, 1}}}), 1);
+  const auto below =
+    s.reduce(reduce_op::max,
+             parts({tensor::of<float>({1, 2, 1}, {-3, -2}), tensor{dtype::f32, {1, 0, 1}}}), 1);
   CHECK(below == tensor::of<float>({1, 1}, {-2}));
 }
 
@@ -179,8 +179,8 @@ TEST_CASE("reduce over nothing: a replica without data counts for nothing in any
       for (auto op : operators) {
         CAPTURE(to_string(type));
         CAPTURE(to_string(op));
-        auto out = s.run([type](replica_context&, const element&) { return numbers(type, {}, {7}); },
-                         one_row(s));
+        auto out = s.run(
+          [type](replica_context&, const element&) { return numbers(type, {}, {7}); }, one_row(s));
         CHECK(at(s.reduce(op, out), 0) == 7);
         std::atomic<int> wrong{0};
         s.run(
@@ -190,8 +190,11 @@ TEST_CASE("reduce over nothing: a replica without data counts for nothing in any
           one_row(s));
         CHECK(wrong == 0);
       }
-    auto out = s.run([](replica_context&, const element&) { return vec<float>({7, 8}); },
-                     one_row(s));
+    auto out = s.run(
+      [](replica_context&, const element&) {
+        return vec<float>({7, 8});
+      },
+      one_row(s));
     CHECK(s.reduce(join, out) == vec<float>({7, 8}));
     std::atomic<int> wrong{0};
     s.run(
@@ -236,7 +239,8 @@ TEST_CASE("the i64 mean of 2^62 and 2^62 was negative: no type's mean leaves its
     CHECK(at(s.reduce(reduce_op::mean, parts({each, each})), 1) == x);
     CHECK(at(s.reduce(reduce_op::mean, parts({each, each}), 0), 0) == x);
     CHECK(at(s.reduce(reduce_op::mean, each, std::vector<std::int64_t>{0}), 0) == x);
-    auto inside = s.run([&](replica_context& ctx) { return ctx.all_reduce(reduce_op::mean, each); });
+    auto inside =
+      s.run([&](replica_context& ctx) { return ctx.all_reduce(reduce_op::mean, each); });
     CHECK(inside.as_single().type() == mean_type(type));
     CHECK(at(inside[0], 0) == x);
     if (type == dtype::f16 || type == dtype::bf16)
@@ -312,7 +316,8 @@ TEST_CASE("a mean of 16-bit floats is rounded once: its sum is not") {
 
 TEST_CASE("reduce with the same axis twice is refused, however it is written") {
   auto s = mirrored_over(2);
-  const auto x = parts({tensor::of<float>({2, 2}, {1, 2, 3, 4}), tensor::zeros(dtype::f32, {2, 2})});
+  const auto x =
+    parts({tensor::of<float>({2, 2}, {1, 2, 3, 4}), tensor::zeros(dtype::f32, {2, 2})});
   for (const auto& axes : {std::vector<std::int64_t>{0, 0}, {0, -2}, {1, 0, -1}})
     for (auto op : operators)
       names(failure_of([&] { (void)s.reduce(op, x, axes); }), errc::invalid_argument,

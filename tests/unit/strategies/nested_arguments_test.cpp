@@ -138,23 +138,23 @@ TEST_CASE("PS-B3 more remote values than a byte counts") {
 TEST_CASE("PS-B3 remote values in maps, tuples, pairs and arrays, beside plain ones") {
   small_cluster c;
   auto r = [&](int x) { return c.coordinator.schedule(give, x); };
-  auto given =
-    std::make_tuple(std::map<std::string, remote_value<int>>{{"a", r(1)}, {"b", r(2)}},
-                    std::make_pair(r(3), std::vector<int>{4, 5}),
-                    std::array<remote_value<int>, 2>{r(6), r(7)}, "text");
+  auto given = std::make_tuple(std::map<std::string, remote_value<int>>{{"a", r(1)}, {"b", r(2)}},
+                               std::make_pair(r(3), std::vector<int>{4, 5}),
+                               std::array<remote_value<int>, 2>{r(6), r(7)}, "text");
   CHECK(c.coordinator.schedule(spelled, given).fetch() == "a1 b2 3,4,5 67 text");
   // Where all is plain the nest travels as one value.
   CHECK(c.coordinator.schedule(spelled, deep{{{"x", 9}}, {8, {}}, {7, 6}, "plain"}).fetch()
         == "x9 8 76 plain");
   auto t = [&](float x) { return c.coordinator.schedule(give_tensor, x); };
   CHECK(c.coordinator
-          .schedule(sum_tensors, std::map<std::string, remote_value<tensor>>{{"p", t(1)}, {"q", t(2)}},
+          .schedule(sum_tensors,
+                    std::map<std::string, remote_value<tensor>>{{"p", t(1)}, {"q", t(2)}},
                     tensor::vector<float>({40}))
           .fetch()
         == 43.0f);
   CHECK(c.coordinator
-          .schedule(sum_tensors, std::map<std::string, tensor>{{"p", tensor::vector<float>({0, 5})}},
-                    t(10))
+          .schedule(sum_tensors,
+                    std::map<std::string, tensor>{{"p", tensor::vector<float>({0, 5})}}, t(10))
           .fetch()
         == 15.0f);
 }
@@ -181,8 +181,8 @@ TEST_CASE("PS-B4 per-worker objects in nests are the executing worker's own") {
     const closure_options there{.worker = w};
     CHECK(c.coordinator.schedule(there, next_of_all, its).fetch() == 150);
     CHECK(c.coordinator.schedule(there, next_of_all, its).fetch() == 251);
-    const auto named = std::map<std::string, per_worker<per_worker_value<int>>>{{"odd", odd},
-                                                                                {"even", even}};
+    const auto named =
+      std::map<std::string, per_worker<per_worker_value<int>>>{{"odd", odd}, {"even", even}};
     auto given = std::make_tuple(own, named, small.build(), 10);
     CHECK(c.coordinator.schedule(there, add_named, given).fetch() == 12);
     CHECK(c.coordinator.schedule(there, add_named, given).fetch() == 23);
@@ -193,8 +193,7 @@ TEST_CASE("PS-B4 per-worker objects, remote values and numbers in one nest; vari
   small_cluster c{{.workers = 1}};
   auto own = c.coordinator.create_per_worker_value([] { return 100; });
   auto r = c.coordinator.schedule(give, 5);
-  CHECK(c.coordinator
-          .schedule(mixed, std::make_tuple(own, std::vector<remote_value<int>>{r, r}, 1))
+  CHECK(c.coordinator.schedule(mixed, std::make_tuple(own, std::vector<remote_value<int>>{r, r}, 1))
           .fetch()
         == 111);
   CHECK(c.coordinator.schedule(mixed, std::make_tuple(own, std::vector<int>{1}, r)).fetch() == 116);
