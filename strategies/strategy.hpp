@@ -94,10 +94,13 @@ public:
 
   /// Element-wise over replicas that have a value; `op` by name too: "sum", "MEAN" (row
   /// SYNC-RED-2). With `axis` each component is reduced along it first, and a mean divides by the
-  /// number of elements over all replicas (rows SYNC-RED). A mean of integers is f64. Axes may
-  /// count from the end: `out_of_range` for one that is not there. `invalid_argument` for the sum
-  /// of a mirrored value, another number of components than replicas, no component with a value,
-  /// a name that is no operator; `shape_mismatch`, `dtype_mismatch` name the component.
+  /// number of elements over all replicas (rows SYNC-RED). A component without elements along the
+  /// axis counts for nothing; where none has any, a sum is 0, a product 1, an extreme the other end
+  /// of the type, a mean NaN. A mean of integers is f64, and its sum does not wrap. Axes may count
+  /// from the end: `out_of_range` for one that is not there. `invalid_argument` for one that is
+  /// given twice, the sum of a mirrored value, another number of components than replicas, no
+  /// component with a value, a name that is no operator; `shape_mismatch`, `dtype_mismatch` name
+  /// the component.
   tensor reduce(const reduction& op, const per_replica<tensor>& value,
                 std::optional<std::vector<std::int64_t>> axis = {}) const;
   tensor reduce(const reduction& op, const per_replica<tensor>& value, std::int64_t axis) const;
@@ -214,7 +217,8 @@ public:
   /// the values by the number of replicas (rows SYNC-ARD-7 to ARD-9, COL-E).
   sparse_gradient all_reduce(const reduction& op, const sparse_gradient& x);
   /// The replicas' tensors one after the other along `axis`, from 0 (rows SYNC-AGA).
-  /// `invalid_argument` for scalars, `out_of_range`, `shape_mismatch`, `dtype_mismatch`.
+  /// `invalid_argument` for scalars, `out_of_range`; `shape_mismatch`, `dtype_mismatch` on all for
+  /// tensors that don't go together.
   tensor all_gather(const tensor& x, std::int64_t axis = 0, const collective_options& options = {});
 
   /// The same for tensors on the replica's device; the result is there too, for its stream to use.
