@@ -179,7 +179,8 @@ private:
   bool is_dealt() const {
     return share_.policy == autoshard_policy::data && plan_.options.workers > 1;
   }
-  /// Whether every whole batch has rows for each replica of this worker. @pre shapes are known
+  /// Whether every whole batch has rows for each replica of every worker: all workers must agree.
+  /// @pre shapes are known
   bool gives_all_rows() const {
     if (plan_.global_rows >= 0 || !plan_.options.weights.empty())
       return cutter_->least_rows() > 0;

@@ -15,8 +15,7 @@ std::string readable_name(const std::type_info& type) {
 
 namespace {
 
-constexpr std::uint8_t without_marks = 0;
-constexpr std::uint8_t with_marks = 1;
+constexpr std::uint8_t with_marks = 1; // what such a call begins with; others with 0
 
 } // namespace
 

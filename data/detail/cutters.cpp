@@ -96,7 +96,7 @@ public:
     return plan_.global_rows < 0 ? -1 : common_size(whole_pieces());
   }
   std::int64_t least_rows() const override {
-    return plan_.global_rows < 0 ? -1 : std::ranges::min(whole_pieces());
+    return plan_.global_rows < 0 ? -1 : std::ranges::min(sizes_of(plan_.global_rows));
   }
 
 private:
@@ -163,6 +163,7 @@ public:
     auto all = weighted_split_sizes(plan.global_rows, o.weights);
     whole_.assign(all.begin() + first, all.begin() + first + o.replicas);
     weights_.assign(o.weights.begin() + first, o.weights.begin() + first + o.replicas);
+    least_rows_ = std::ranges::min(all);
     step_rows_ = std::accumulate(whole_.begin(), whole_.end(), std::int64_t{0});
     if (step_rows_ == 0)
       throw_failure(errc::invalid_argument, "input: weights: worker " + std::to_string(o.worker)
@@ -178,12 +179,13 @@ public:
   }
   std::int64_t steps(std::int64_t) const override { return unknown_cardinality; }
   std::int64_t piece_rows() const override { return common_size(whole_); }
-  std::int64_t least_rows() const override { return std::ranges::min(whole_); }
+  std::int64_t least_rows() const override { return least_rows_; }
 
 private:
   sizes whole_{};
   std::vector<std::uint32_t> weights_{};
   std::int64_t step_rows_ = 0;
+  std::int64_t least_rows_ = 0;
 };
 
 /// Every worker cuts each batch of a stream of its own into n pieces and takes R of them a step.

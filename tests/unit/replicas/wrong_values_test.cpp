@@ -72,8 +72,6 @@ double near_the_end(dtype type) {
 
 dtype mean_type(dtype type) { return type <= dtype::i64 ? dtype::f64 : type; }
 
-bool is_float(dtype type) { return type > dtype::i64; }
-
 /// What a reduction over nothing gives.
 double of_nothing(dtype type, reduce_op op) {
   const double inf = std::numeric_limits<double>::infinity();
