@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <troupe/kernels/hash.hpp>
 #include <troupe/strategies/detail/sync_state.hpp>
 
 /// The parts of a gather: what members tell each other of theirs, before the elements travel.
@@ -9,22 +8,16 @@ namespace troupe::detail {
 
 namespace {
 
-// type, rank, extent along the axis, hash of the other extents, then the first of all extents.
-constexpr std::size_t told_len = 16;
-constexpr std::size_t extents_at = 4;
+// type, rank, extents: a tensor has 16 axes at most (`is_sane`).
+constexpr std::size_t extents_at = 2;
+constexpr std::size_t told_len = extents_at + 16;
 
-tensor told_of(const tensor& x, std::size_t axis) {
+tensor told_of(const tensor& x) {
   auto out = tensor::zeros(dtype::i64, {static_cast<std::int64_t>(told_len)});
   auto cells = out.mutable_as<std::int64_t>();
-  auto others = x.shape();
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
   cells[0] = static_cast<std::int64_t>(x.type());
   cells[1] = static_cast<std::int64_t>(x.rank());
-  cells[2] = x.shape()[axis];
-  cells[3] =
-    static_cast<std::int64_t>(kernels::hash64(others.data(), others.size() * sizeof(others[0])));
-  for (std::size_t d = 0; d < x.rank() && extents_at + d < told_len; ++d)
-    cells[extents_at + d] = x.shape()[d];
+  std::ranges::copy(x.shape(), cells.begin() + extents_at);
   return out;
 }
 
@@ -47,8 +40,6 @@ std::optional<failure> differs(cells_t first, cells_t its, std::size_t i, std::s
                           "all_gather: dimension " + std::to_string(d) + " of component "
                             + std::to_string(i) + " is " + std::to_string(its[extents_at + d])
                             + ", of component 0 " + std::to_string(first[extents_at + d]));
-  if (its[3] != first[3] || (its[2] != first[2] && !any_extent))
-    return make_failure(errc::shape_mismatch, who + " has another shape than component 0");
   return std::nullopt;
 }
 
@@ -57,7 +48,7 @@ std::optional<failure> differs(cells_t first, cells_t its, std::size_t i, std::s
 result<void> gather_parts(collective_group& group, const tensor& x, std::size_t axis,
                           bool any_extent, const collective_options& with,
                           std::vector<tensor>& parts) {
-  const auto own = told_of(x, axis);
+  const auto own = told_of(x);
   tensor told{dtype::i64, {group.size(), static_cast<std::int64_t>(told_len)}};
   if (auto done = group.all_gather(own, told, {}, with); !done)
     return done;
@@ -73,7 +64,7 @@ result<void> gather_parts(collective_group& group, const tensor& x, std::size_t 
   std::int64_t all = 0;
   auto shape = x.shape();
   for (std::size_t i = 0; i < group.size(); ++i) {
-    shape[axis] = of(i)[2];
+    shape[axis] = of(i)[extents_at + axis];
     if (!is_sane(shape, x.type())
         || !is_sane({all + count_of(shape)}, x.type())) // as told by others
       return make_failure(errc::bad_frame, "all_gather: a replica says that it has "
@@ -86,7 +77,7 @@ result<void> gather_parts(collective_group& group, const tensor& x, std::size_t 
     return got;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    shape[axis] = of(i)[2];
+    shape[axis] = of(i)[extents_at + axis];
     const auto n = static_cast<std::int64_t>(counts[i]);
     parts.push_back(whole.rows(begin, begin + n).reshaped(shape));
     begin += n;

@@ -43,8 +43,8 @@ public:
   virtual std::int64_t steps(std::int64_t elements) const = 0;
   /// Rows of every whole piece of this worker, -1 where they differ or cannot be told.
   virtual std::int64_t piece_rows() const { return -1; }
-  /// Rows of the smallest piece of a whole batch, all workers' included, so that all of them say the
-  /// same; -1 where that cannot be told.
+  /// Rows of the smallest piece of a whole batch, all workers' included, so that all of them say
+  /// the same; -1 where that cannot be told.
   virtual std::int64_t least_rows() const { return -1; }
 };
 
