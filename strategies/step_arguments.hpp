@@ -117,7 +117,7 @@ public:
     if constexpr (form_of<T> == nest_form::leaf)
       throw std::length_error("a value that has no pieces comes in pieces");
     else
-      return pieces<T>([this]<class X>(std::type_identity<X>) { return take<X>(); });
+      return pieces<T>([this]<class X>(std::type_identity<X>) { return this->template take<X>(); });
   }
   /// What has no mark.
   template <class T>

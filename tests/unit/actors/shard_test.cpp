@@ -392,9 +392,9 @@ TEST_CASE("piecewise_constant keeps a value through the step of its boundary, as
                            .values = {1.0f, 0.5f, 0.1f}};
   const std::pair<std::uint64_t, float> steps[] = {{0, 1.0f},    {999, 1.0f},  {1000, 1.0f},
                                                    {1001, 0.5f}, {2000, 0.5f}, {2001, 0.1f}};
-  for (auto [step, rate] : steps) {
-    CAPTURE(step);
-    CHECK(detail::learning_rate_at(spec, step) == rate);
+  for (const auto& each : steps) {
+    CAPTURE(each.first);
+    CHECK(detail::learning_rate_at(spec, each.first) == each.second);
   }
 }
 
