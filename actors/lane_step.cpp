@@ -44,6 +44,25 @@ namespace {
 /// What waits for a resource looks for its own cancellation that often, should it miss the call.
 constexpr auto look_again = std::chrono::milliseconds{500};
 
+/// Counts the time of a wait for others as such, however it ends.
+template <class Step>
+class wait_counted {
+public:
+  wait_counted(Step& step, const clock_port& clock) : step_{step}, clock_{clock} {
+    step_.waits_since_ns = now_ns();
+  }
+  ~wait_counted() {
+    step_.waited_ns += now_ns() - step_.waits_since_ns;
+    step_.waits_since_ns = 0;
+  }
+  wait_counted(const wait_counted&) = delete;
+
+private:
+  std::int64_t now_ns() const { return clock_.now().time_since_epoch().count(); }
+  Step& step_;
+  const clock_port& clock_;
+};
+
 } // namespace
 
 /// All steps take resources in the order of their ids: none waits for one that waits for it.
@@ -61,6 +80,7 @@ std::shared_ptr<void> lane_step::hold(std::vector<resource_id> ids) {
     delete taken;
   };
   std::shared_ptr<std::vector<resource_id>> mine{new std::vector<resource_id>, release};
+  const wait_counted counted{step_, env_.clock};
   for (auto id : ids) {
     std::unique_lock lock{life_.mutex};
     while (auto* holder = life_.holder_of(id)) {

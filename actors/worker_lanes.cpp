@@ -173,7 +173,7 @@ bool worker_lanes::give_up_hung() {
   auto now = env_.clock.now();
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     auto& slot = lanes_[i];
-    if (!slot.step || now < slot.step->give_up_at)
+    if (!slot.step || now < after(slot.step->give_up_at, slot.step->waited(now)))
       continue;
     any = true;
     auto step = std::exchange(slot.step, nullptr);

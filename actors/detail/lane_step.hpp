@@ -72,6 +72,12 @@ struct worker_lanes::running_step {
     return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
   }
   bool interrupted() const { return cancelled || of->dead; }
+  /// How long it has waited for what other steps hold: no limit of its own counts that.
+  duration waited(time_point now) const {
+    const auto since = waits_since_ns.load();
+    const auto running = since == 0 ? 0 : now.time_since_epoch().count() - since;
+    return duration{waited_ns.load() + running};
+  }
   /// @pre the owner's lock is held, so that the client is there.
   void interrupt() {
     cancelled = true;
@@ -90,6 +96,8 @@ struct worker_lanes::running_step {
   std::atomic<std::int64_t> entered_ns; ///< when the step last called Troupe
   std::atomic<bool> cancelled{false};
   std::atomic<bool> abandoned{false};
+  std::atomic<std::int64_t> waited_ns{0};
+  std::atomic<std::int64_t> waits_since_ns{0}; ///< 0: it does not wait
   bool told = false; ///< the step has heard of its cancellation; its lane only
   std::shared_ptr<device_context>* device = nullptr; ///< the lane's; its lane only
   std::uint32_t lane = 0; ///< its number, which no other lane of the worker ever had

@@ -98,6 +98,20 @@ TEST_CASE(
   CHECK(waits.fetch() == 1);
 }
 
+TEST_CASE("per_worker_value: the wait for one is no part of a closure's deadline") {
+  small_cluster c{{.workers = 1, .lanes_per_worker = 2}};
+  opened_at_end guard{inside};
+  auto value = c.coordinator.create_per_worker_value([] { return 0; });
+  c.coordinator.schedule(stay_inside, value);
+  REQUIRE(inside.seen(1));
+  const closure_options short_lived{.deadline = 20ms, .retries = 1};
+  auto waits = c.coordinator.schedule(short_lived, tell_int, value);
+  CHECK_FALSE(waits.try_fetch(200ms).has_value());
+  inside.open();
+  CHECK(waits.fetch() == 1);
+  CHECK(c.coordinator.statistics().retried == 0);
+}
+
 TEST_CASE("per_worker_value: a step that waits for one hears of its cancellation") {
   small_cluster c{{.workers = 1, .lanes_per_worker = 3}};
   opened_at_end guard{inside}, second{outside};
