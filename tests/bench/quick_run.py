@@ -52,6 +52,8 @@ def complaints(report, rows):
                 yield f"{name}: its median is {row.get('median')}"
             elif row.get("peer") and not (is_number(row.get("peer_median")) and is_number(row.get("ratio"))):
                 yield f"{name}: {row['peer']} has {row.get('peer_median')}, the ratio is {row.get('ratio')}"
+            elif row.get("note"):  # a wrong result, a process that died
+                yield f"{name}: {row['note']}"
     for name in found:
         if name not in rows:
             yield f"{name}: a row that tests/bench/rows.txt does not list"

@@ -65,6 +65,10 @@ class QuickRun(unittest.TestCase):
         bad = row("one", peer="p", peer_median=0.0, ratio=0.0)
         self.assertEqual(wrong_with(bad, row("two"), row("gpu")), ["one: p has 0.0, the ratio is 0.0"])
 
+    def test_a_wrong_result_is_no_result(self):
+        bad = row("one", note="gloo: members differ; ")
+        self.assertEqual(wrong_with(bad, row("two"), row("gpu")), ["one: gloo: members differ; "])
+
     def test_what_is_not_measured_without_leave_or_reason(self):
         gone = {"name": "two", "not_measured": "a rank failed"}
         self.assertEqual(wrong_with(row("one"), gone, row("gpu")), ["two: not measured: a rank failed"])
