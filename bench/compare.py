@@ -5,11 +5,12 @@ usage: compare.py ROOT BASE [--pairs N] [--over PERCENT] [--jobs N] [--json FILE
 
 BASE is checked out and built in a folder of its own, build/compare/COMMIT, which stays for the next time; or it is a
 folder with a tree whose build/bench/ holds programs: then those are taken as they are. Of this tree build/bench/NAME
-must be built (`./dev bench --compare` does it). Each benchmark runs as often as --pairs says (5) in both versions, base
+must be built (`./dev bench --compare` does it). Each benchmark runs as often as --pairs says (7) in both versions, base
 first in one pair and second in the next, so that a machine that slows down meanwhile slows both. What a row moved by is
 the median over the pairs of the quotient of its two medians. Printed is what moved by more than --over (3) percent:
-`better` or `worse` when all pairs but one of five agree on the direction, else `unsure`. Arguments behind `--` go to the
-benchmarks, instead of `--rounds 3`.
+`better` or `worse` when the pairs agree so far that chance gives it once in fourteen rows or more rarely (a sign test: all of
+five to eight pairs, all but one of nine), else `unsure`. Arguments behind `--` go to the benchmarks, instead of
+`--rounds 3`.
 
 Ends with 0 when all were measured, whatever moved, and with 1 when a benchmark of either version did not run.
 """
@@ -17,6 +18,7 @@ Ends with 0 when all were measured, whatever moved, and with 1 when a benchmark 
 import argparse
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -26,6 +28,7 @@ import sys
 import tempfile
 
 LIMIT_S = 1800  # of one run of one benchmark
+CHANCE_MAX = 1 / 14  # that pairs agree although nothing moved
 
 
 class Failed(Exception):
@@ -149,12 +152,17 @@ def more_is_better(row):
     return row["unit"].endswith("/s")  # files of older commits do not say
 
 
+def chance_of(against, pairs):
+    """That so few pairs or fewer disagree with the others where each is a coin's toss."""
+    return min(1.0, 2 * sum(math.comb(pairs, k) for k in range(against + 1)) / 2**pairs)
+
+
 def word_of(quotients, moved, over, more):
-    """`unsure` unless the pairs agree: all, or all but one of five."""
+    """What to call a move; empty when it is none."""
     if abs(moved) <= over:
         return ""
     against = sum(1 for q in quotients if (q > 1) != (moved > 0))
-    if against > len(quotients) // 5:
+    if chance_of(against, len(quotients)) > CHANCE_MAX:
         return "unsure"
     return "better" if (moved > 0) == more else "worse"
 
@@ -237,7 +245,7 @@ def main(arguments=None):
     options.add_argument("root", type=pathlib.Path)
     options.add_argument("base")
     options.add_argument("names", nargs="*")
-    options.add_argument("--pairs", type=int, default=5)
+    options.add_argument("--pairs", type=int, default=7)
     options.add_argument("--over", type=float, default=3, metavar="PERCENT")
     options.add_argument("--jobs", type=int, default=os.cpu_count())
     options.add_argument("--json", type=pathlib.Path)

@@ -57,10 +57,16 @@ class WhatMoved(unittest.TestCase):
         row = only_row(pairs_of([10, 15, 22], [10, 15, 22]))
         self.assertEqual((row.moved, row.word), (0, ""))
 
-    def test_one_pair_of_five_may_disagree_and_two_may_not(self):
-        self.assertEqual(only_row(pairs_of([10] * 5, [11, 11, 9, 11, 11])).word, "worse")
-        self.assertEqual(only_row(pairs_of([10] * 5, [11, 9, 9, 11, 11])).word, "unsure")
-        self.assertEqual(only_row(pairs_of([10] * 3, [11, 9, 11])).word, "unsure")
+    def test_pairs_that_agree_by_chance_are_no_proof(self):
+        self.assertEqual(only_row(pairs_of([10] * 5, [11] * 5)).word, "worse")
+        self.assertEqual(only_row(pairs_of([10] * 5, [11, 11, 9, 11, 11])).word, "unsure")
+        self.assertEqual(only_row(pairs_of([10] * 3, [11] * 3)).word, "unsure")  # once in four
+        self.assertEqual(only_row(pairs_of([10] * 9, [11] * 8 + [9])).word, "worse")
+        self.assertEqual(only_row(pairs_of([10] * 9, [11] * 7 + [9] * 2)).word, "unsure")
+
+    def test_the_chance_that_pairs_agree(self):
+        self.assertEqual([compare.chance_of(a, n) for a, n in ((0, 1), (0, 3), (0, 5), (1, 5), (2, 4))],
+                         [1.0, 0.25, 0.0625, 0.375, 1.0])
 
     def test_the_span_over_the_pairs_and_the_ratio(self):
         reports = [(report({"name": "x", "median": 10, "peer": "p", "ratio": 1.0}),
@@ -151,9 +157,9 @@ class TwoCommits(unittest.TestCase):
 
     def test_the_base_is_built_elsewhere_and_both_run_in_turns(self):
         self.here(11)
-        code, text = self.run_it(self.base, "--pairs", "3", "one")
+        code, text = self.run_it(self.base, "--pairs", "5", "one")
         self.assertEqual(code, 0, text)
-        self.assertEqual(self.runs(), ["old", "new", "new", "old", "old", "new"])
+        self.assertEqual(self.runs(), ["old", "new", "new", "old", "old", "new", "new", "old", "old", "new"])
         self.assertIn("+10.0 %", text)
         self.assertIn("worse", text)
         folder = self.root / "build" / "compare" / self.base[:12]
@@ -172,7 +178,7 @@ class TwoCommits(unittest.TestCase):
     def test_numbers_go_to_a_file(self):
         self.here(9)
         path = self.root / "out.json"
-        self.run_it("HEAD", "--pairs", "2", "--json", str(path), "one")
+        self.run_it("HEAD", "--pairs", "5", "--json", str(path), "one")
         row = json.loads(path.read_text())["benchmarks"]["one"][0]
         self.assertEqual((row["name"], row["word"], round(row["moved"], 2)), ("x", "better", -0.1))
 
