@@ -162,7 +162,7 @@ struct peer_speed {
   double slower = 1; ///< how many times slower it is here
 };
 
-/// "this machine is 2.1 times slower ..."; empty when it is about as fast, or nothing tells.
+/// "peers are 2.1 times slower here ..."; empty when it is about as fast, or nothing tells.
 inline std::string slower_text(std::vector<peer_speed> speeds) {
   constexpr double worth_saying = 1.5;
   if (speeds.empty())
@@ -174,10 +174,10 @@ inline std::string slower_text(std::vector<peer_speed> speeds) {
     return "";
   std::ostringstream out;
   out.precision(3);
-  out << "this machine is " << std::round(middle.slower * 10) / 10
-      << " times slower than that of docs/performance.md (" << middle.peer << ": " << middle.here
-      << " " << middle.unit << ", there " << middle.quoted
-      << "): compare ratios with it, not times or rates";
+  out << "peers are " << std::round(middle.slower * 10) / 10
+      << " times slower here than on the machine of docs/performance.md (" << middle.peer << ": "
+      << middle.here << " " << middle.unit << ", there " << middle.quoted
+      << "): compare ratios with that page, not times or rates";
   return out.str();
 }
 
