@@ -29,9 +29,10 @@ def what_of(step):
     if built:
         folder, target, source = built.groups()
         target = target.removesuffix("_library")
-        part = re.match(r"Unity/unity_(\d+)_\w+\.\w+$", source)
-        if part:
-            return f"{target}, part {int(part.group(1)) + 1}"
+        room = re.match(r"Unity/unity_(\w+)_cxx\.cxx$", source)
+        if room:  # several sources as one unit
+            name = room.group(1)
+            return f"{target}, part {int(name) + 1}" if name.isdigit() else f"{target}, room {name}"
         if "cmake_pch" in source:
             return f"the headers of {target}"
         return re.sub(r"^(.*/)?CMakeFiles/$", lambda m: m.group(1) or "", folder) + source

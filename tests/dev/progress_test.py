@@ -40,6 +40,8 @@ class Words(unittest.TestCase):
             ("Building CXX object CMakeFiles/troupe_library.dir/core/tensor.cpp.o", "core/tensor.cpp"),
             ("Building CXX object tools/CMakeFiles/troupe_tools.dir/cli.cpp.o", "tools/cli.cpp"),
             ("Building CXX object CMakeFiles/troupe_actors.dir/Unity/unity_3_cxx.cxx.o", "troupe_actors, part 4"),
+            ("Building CXX object CMakeFiles/troupe_library.dir/Unity/unity_actors_queue_cxx.cxx.o",
+             "troupe, room actors_queue"),
             ("Building CXX object CMakeFiles/troupe_library.dir/cmake_pch.hxx.gch.o", "the headers of troupe"),
             ("Linking CXX executable troupe", "linking troupe"),
             ("Linking CXX static library libtroupe.a", "linking libtroupe.a"),
