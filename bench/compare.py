@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 
+PROGRESS = pathlib.Path(__file__).resolve().parents[1] / "cmake" / "progress.py"
 LIMIT_S = 1800  # of one run of one benchmark
 CHANCE_MAX = 1 / 14  # that pairs agree although nothing moved
 
@@ -63,12 +64,17 @@ def check_out(root, commit, folder):
 
 def build(folder, names, jobs):
     """Builds benchmarks of a checkout with its own release preset; tests and examples stay out."""
-    variables = os.environ | {"CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    variables = os.environ | {"CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1",
+                              "NINJA_STATUS": "troupe-step %f %t "}
     configure = ["cmake", "--preset", "release", "--log-level=NOTICE", "-DTROUPE_TESTS=OFF", "-DTROUPE_EXAMPLES=OFF"]
+    if subprocess.run(configure, cwd=folder, env=variables, stdout=subprocess.DEVNULL).returncode != 0:
+        raise Failed(f"{folder} cannot be configured: {' '.join(configure)}")
     compile_ = ["cmake", "--build", "build", "--parallel", str(jobs), "--target", *(f"bench_{n}" for n in names)]
-    for command, out in ((configure, subprocess.DEVNULL), (compile_, None)):
-        if subprocess.run(command, cwd=folder, env=variables, stdout=out).returncode != 0:
-            raise Failed(f"{folder} does not build: {' '.join(command)}")
+    making = subprocess.Popen(compile_, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    subprocess.run([sys.executable, str(PROGRESS)], stdin=making.stdout)
+    making.stdout.close()
+    if making.wait() != 0:
+        raise Failed(f"{folder} does not build: {' '.join(compile_)}")
 
 
 def programs_of_base(root, base, names, jobs):

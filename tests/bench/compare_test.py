@@ -208,6 +208,15 @@ class TwoCommits(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("there is no two in", text)
 
+    def test_a_base_that_does_not_build_is_said(self):
+        (self.root / "CMakeLists.txt").write_text(CMAKE + "add_custom_target(bench_two COMMAND false)\n")
+        (self.root / "bench" / "two.cpp").write_text("")
+        self.commit("old", 10)
+        self.here(10)
+        code, _ = self.run_it("HEAD", "--pairs", "1", "two")
+        self.assertIn("does not build", code)
+        self.assertFalse(self.log.exists())
+
     def test_a_checkout_that_was_cut_off_is_made_again(self):
         self.here(10)
         part = self.root / "build" / "compare" / (self.base[:12] + ".part")
