@@ -1,16 +1,6 @@
 #include <troupe/strategies/function.hpp>
 
-#include <cxxabi.h>
-#include <cstdlib>
-
 namespace troupe::detail {
-
-std::string readable_name(const std::type_info& type) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{
-    abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free};
-  return status == 0 && text ? std::string{text.get()} : std::string{type.name()};
-}
 
 call_reader::call_reader(const payload& call) {
   auto in = std::make_unique<checked_reader>(call);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/core/function_registry.hpp>
+#include <troupe/core/readable_name.hpp>
 #include <troupe/data/iterator.hpp>
 #include <troupe/strategies/per_worker.hpp>
 #include <troupe/strategies/remote_value.hpp>
@@ -28,9 +29,6 @@
 namespace troupe {
 
 namespace detail {
-
-/// Type names for people: "float (std::string, int)".
-std::string readable_name(const std::type_info& type);
 
 // --- reading a call
 // ---------------------------------------------------------------------------------------------
