@@ -2,6 +2,7 @@
 
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
+#include <troupe/core/readable_name.hpp>
 
 #include <algorithm>
 
@@ -241,7 +242,7 @@ void coordinator_state::check_started() {
       .name_of =
         [](function_index f) {
           auto* entry = function_table::global().at(f);
-          return entry ? entry->name : std::string{"?"};
+          return entry ? readable_function(entry->name) : std::string{"?"};
         }});
   shared_->queue->set_live_workers(core_.live());
   shared_->blobs->take_results_if(
