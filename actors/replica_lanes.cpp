@@ -514,9 +514,12 @@ failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   std::unique_lock lock{mutex_};
   if (run->aborted)
     return consequence("call", *run->aborted);
+  const auto call =
+    run->calls.in_call(local) ? to_string(run->calls.current(local)) : std::string{"call"};
+  const bool is_named =
+    why.text.find(call) != std::string::npos; // by the group, which numbers them
   why.text = "replica " + std::to_string(options_.first_id + local) + ": "
-             + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
-             + why.text;
+             + (is_named ? "" : call + ": ") + why.text;
   abort(*run, why, lock);
   return why;
 }
