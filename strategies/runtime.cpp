@@ -102,8 +102,13 @@ std::string runtime::impl::peer_name(std::size_t i) const {
   return options_.described_by + " " + options_.peer_tasks[i];
 }
 
-/// A worker or server that listens where the coordinator does.
+/// A worker or server calls the coordinator at a port that it knows, and listens at another.
 void runtime::impl::check_apart() const {
+  if (!is_coordinator()
+      && split_address(options_.coordinator_address, options_.names.coordinator).port == 0)
+    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " is "
+                                      + options_.coordinator_address + ": "
+                                      + to_string(*options_.task) + " must know its port");
   const bool has_port = split_address(options_.listen_address, options_.names.listen).port != 0;
   if (has_port && !is_coordinator() && options_.listen_address == options_.coordinator_address)
     throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " and "
