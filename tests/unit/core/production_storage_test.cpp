@@ -231,5 +231,5 @@ TEST_CASE(
   CHECK(sigismember(&pending, SIGXFSZ) == 0); // nothing of it is left
   struct sigaction how {};
   REQUIRE(::sigaction(SIGXFSZ, nullptr, &how) == 0);
-  CHECK(how.sa_handler == SIG_DFL); // the host's own disposition stays
+  CHECK((how.sa_handler == SIG_DFL)); // the host's own disposition stays
 }
