@@ -81,8 +81,10 @@ public:
     why.where.task = {.job = job_kind::ps, .index = server};
     if (why.code == errc::unknown_variable || why.code == errc::not_found)
       why = came_back_empty(std::move(why));
-    else if (is_lost_connection(why.code))
-      why.text = to_string(why.where.task) + ": " + why.text + std::string{server_lost_advice};
+    else if (const auto name = to_string(why.where.task); why.text.find(name) == std::string::npos)
+      why.text = name + ": " + why.text;
+    if (is_lost_connection(why.code))
+      why.text += server_lost_advice;
     return why;
   }
   std::unique_ptr<server_vault> vault(std::uint32_t server) {
