@@ -11,8 +11,8 @@ namespace troupe {
 namespace {
 
 failure answer_failure(const std::string& text, std::uint32_t server) {
-  auto why =
-    make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
+  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
+                                               + text + std::string{server_lost_advice});
   why.where.task = {.job = job_kind::ps, .index = server};
   return why;
 }
