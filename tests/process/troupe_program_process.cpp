@@ -365,6 +365,7 @@ TEST_CASE(
   "does the manual") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
+  std::fflush(nullptr); // what is not printed yet is not to be the child's
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], 1);

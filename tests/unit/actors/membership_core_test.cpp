@@ -314,7 +314,9 @@ TEST_CASE("membership: statuses name every expected task") {
 TEST_CASE(
   "membership: a token that one side lacks, or another one, was told alike: each names "
   "TROUPE_TOKEN") {
-  judge with;
+  membership_options closed = judge::options();
+  closed.token_holds = [](const hello& x) { return x.token_mac == "right"; };
+  judge with{closed};
   auto hello_with = [](std::string mac) {
     hello x = judge::hello_of(worker(0), 9);
     x.token_mac = std::move(mac);
@@ -324,9 +326,7 @@ TEST_CASE(
   CHECK(none.text.find("it has no token and the coordinator one") != std::string::npos);
   const auto other = refusal(with.core.on_hello(hello_with("wrong"), hello_no{1}, with.now));
   CHECK(other.text.find("its token is not the coordinator's") != std::string::npos);
-  membership_options open = judge::options();
-  open.token_holds = nullptr;
-  judge without{open};
+  judge without;
   const auto only_it =
     refusal(without.core.on_hello(hello_with("right"), hello_no{1}, without.now));
   CHECK(only_it.text.find("it has a token and the coordinator none") != std::string::npos);
