@@ -14,7 +14,8 @@ constexpr duration dial_pause = std::chrono::milliseconds{2};
 // Lists that people wrote may put two members in each other's places, so that neither calls: who
 // waits longer asks the next one for its list.
 constexpr duration compare_after = std::chrono::seconds{1};
-constexpr duration compare_pause = std::chrono::milliseconds{100};
+constexpr duration compare_pause = std::chrono::seconds{1};
+constexpr duration compare_dial_max = std::chrono::milliseconds{250}; // callers wait meanwhile
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
 
@@ -194,13 +195,15 @@ private:
   /// Calls the next member, which calls nobody of a higher rank, when the epoch takes long to form,
   /// and hears of it whether both have the same list.
   result<void> compare_with_next(bool& moved) {
-    if (!may_compare())
+    if (!may_compare()) { // it came: its channel, which may have ended, is not to be waited for
+      end_compare();
       return {};
+    }
     const auto now = env_.clock.now();
     const auto next = spec_.rank + 1;
     if (compares_ == comparing::later && now >= compare_at_) {
       auto link = env_.transport.connect(spec_.members[next].address,
-                                         std::min(deadline_, after(now, dial_max)));
+                                         std::min(deadline_, after(now, compare_dial_max)));
       compare_at_ = after(env_.clock.now(), compare_pause);
       if (!link)
         return {};
@@ -228,7 +231,6 @@ private:
         return {};
       }
     end_compare();
-    compares_ = comparing::done;
     const auto why =
       kind == group_frame::refuse ? decode_notice(next_reader_.meta()) : std::nullopt;
     if (why && why->code == errc::mismatch)
@@ -237,9 +239,11 @@ private:
   }
 
   void end_compare() {
-    if (next_)
-      poller_.forget(*next_);
+    if (!next_)
+      return;
+    poller_.forget(*next_);
     next_ = nullptr;
+    compares_ = comparing::done;
   }
 
   void seat(group_door::caller who, const group_hello& hello) {
