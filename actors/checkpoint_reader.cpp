@@ -43,10 +43,17 @@ result<checkpoint_manifest> read_manifest(storage_port& storage, const std::stri
   return manifest;
 }
 
+failure no_checkpoint(const std::string& directory, const char* because) {
+  return make_failure(errc::not_found, "there is no checkpoint in " + directory + ": " + because);
+}
+
 /// Numbers of the checkpoints in a directory, the newest first.
 result<std::vector<std::uint64_t>> list_generations(storage_port& storage,
                                                     const std::string& directory) {
   auto names = storage.list(directory);
+  if (!names && names.error().code == errc::not_found)
+    return no_checkpoint(
+      directory, storage.exists(directory) ? "it is no directory" : "there is no such directory");
   if (!names)
     return at_path(directory, std::move(names.error()));
   std::vector<std::uint64_t> numbers;
@@ -147,7 +154,7 @@ result<checkpoint_reader> checkpoint_reader::open_latest(storage_port& storage,
     if (!refused.empty() && (numbers->empty() || numbers->front() <= newest))
       break;
     if (numbers->empty())
-      return make_failure(errc::not_found, directory + ": there is no checkpoint");
+      return no_checkpoint(directory, "nothing was saved there");
     newest = numbers->front();
     refused.clear();
     for (const auto number : *numbers) {

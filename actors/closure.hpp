@@ -18,7 +18,8 @@ namespace troupe {
 struct closure_options {
   /// Higher goes first; 0 is the default. Values from -3 to 3.
   int priority = 0;
-  /// Only this worker may run it (`worker:N`).
+  /// Only this worker may run it (`worker:N`). `schedule` throws `out_of_range` when the cluster
+  /// has none of that number.
   std::optional<std::uint32_t> worker{};
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};

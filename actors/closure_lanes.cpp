@@ -78,6 +78,21 @@ int highest(std::uint32_t classes) { return static_cast<int>(std::bit_width(clas
 
 } // namespace
 
+std::string closure_lanes::tied_text() const {
+  constexpr int shown_max = 8;
+  std::string out;
+  int shown = 0;
+  for (const auto& [worker, lines] : own_) {
+    if (lines.affine.empty())
+      continue;
+    if (shown++ == shown_max)
+      return out + ", ...";
+    out += (out.empty() ? "" : ", ") + std::to_string(lines.affine.size())
+           + " for worker:" + std::to_string(worker) + " alone";
+  }
+  return out;
+}
+
 closure_lanes::spot closure_lanes::find(std::uint32_t worker, bool tagged_only) {
   own_lines* mine = nullptr;
   if (!own_.empty())

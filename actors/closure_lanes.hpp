@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -82,6 +83,9 @@ public:
   /// Without the tagged ones.
   std::size_t size() const { return size_; }
   std::size_t tagged_size() const { return tagged_size_; }
+  /// Closures that one worker alone may run, by worker, without the tagged ones: "2 for worker:1
+  /// alone". Empty when there are none.
+  std::string tied_text() const;
   /// Empties all but the tagged lines.
   std::vector<queued_closure_ptr> move_all();
   std::vector<queued_closure_ptr> move_tagged();

@@ -48,8 +48,10 @@ result<void> closure_queue::await(unique_lock& lock, wait_point& at, std::size_t
       break;
     }
     if (now >= deadline) {
+      const auto tied = lanes_.tied_text();
       outcome = make_failure(errc::deadline, std::string{call} + " ran out of time with "
-                                               + std::to_string(queued()) + " closures queued and "
+                                               + std::to_string(queued()) + " closures queued"
+                                               + (tied.empty() ? "" : " (" + tied + ")") + " and "
                                                + std::to_string(in_flight_) + " in flight");
       break;
     }
@@ -222,7 +224,8 @@ void closure_queue::stop(failure why) {
 void closure_queue::end_everything(after_unlock& then) {
   stopped_ = true;
   trace(env_, "queue.stopped", {{"term", term_}, {"in_flight", in_flight_}, {"queued", queued()}});
-  const char* because = "the coordinator was stopped";
+  const auto why = stopped_failure().text;
+  const char* because = why.c_str();
   cancel_queued(because, then);
   for (const auto& c : lanes_.move_tagged())
     cancel(*c, because, then);
@@ -295,8 +298,9 @@ failure closure_queue::no_worker_failure() const {
 failure closure_queue::stopped_failure() const {
   if (stopped_why_.code != errc::none)
     return stopped_why_;
-  return make_failure(errc::unavailable, "the coordinator of term "
-                                           + std::to_string(value_of(term_)) + " was stopped");
+  return make_failure(errc::unavailable,
+                      "the cluster was shut down (by runtime::shutdown or the runtime's end) and "
+                      "takes no more work");
 }
 
 failure closure_queue::no_worker_failure_locked() const {

@@ -162,7 +162,8 @@ void closure_queue::end(queued_closure& c, remote_status status, payload&& value
 
 void closure_queue::cancel(queued_closure& c, const char* because, after_unlock& then) {
   end(c, remote_status::cancelled, {},
-      make_failure(errc::cancelled, describe(c) + " was cancelled, schedule it again: " + because),
+      make_failure(errc::cancelled, describe(c) + " was cancelled"
+                                      + (stopped_ ? ": " : ", schedule it again: ") + because),
       then);
 }
 
@@ -309,7 +310,7 @@ std::shared_ptr<remote_state> closure_queue::put_tagged(closure c, std::uint32_t
   if (value->id.seq == 0) // a rebuilt one keeps its id: others may be reading it
     value->id = entry->id;
   if (stopped_)
-    cancel(*entry, "the coordinator was stopped", then);
+    cancel(*entry, stopped_failure().text.c_str(), then);
   else
     make_takeable(std::move(entry), then);
   run(lock, then);

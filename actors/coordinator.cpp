@@ -2,6 +2,7 @@
 
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
+#include <troupe/core/readable_name.hpp>
 
 #include <algorithm>
 
@@ -10,8 +11,8 @@ namespace troupe {
 namespace {
 
 failure answer_failure(const std::string& text, std::uint32_t server) {
-  auto why =
-    make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
+  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
+                                               + text + std::string{server_lost_advice});
   why.where.task = {.job = job_kind::ps, .index = server};
   return why;
 }
@@ -241,7 +242,7 @@ void coordinator_state::check_started() {
       .name_of =
         [](function_index f) {
           auto* entry = function_table::global().at(f);
-          return entry ? entry->name : std::string{"?"};
+          return entry ? readable_function(entry->name) : std::string{"?"};
         }});
   shared_->queue->set_live_workers(core_.live());
   shared_->blobs->take_results_if(

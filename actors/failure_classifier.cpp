@@ -52,11 +52,16 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
   return batch_cancelled && why.code == errc::fenced ? verdict::cancelled : verdict::fatal;
 }
 
+bool is_lost_connection(errc code) {
+  return code == errc::connection_lost || code == errc::connect_failed || code == errc::bad_frame;
+}
+
 failure came_back_empty(failure why) {
   auto named = make_failure(errc::unavailable, to_string(why.where.task)
                                                  + " was lost with its variables, and came back "
                                                    "without them: "
-                                                 + why.text);
+                                                 + why.text
+                                                 + "; restore() the last checkpoint in a new cluster");
   named.where = std::move(why.where);
   return named;
 }

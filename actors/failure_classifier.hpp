@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string_view>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/ids.hpp>
@@ -46,6 +47,14 @@ private:
   std::map<task_id, std::deque<time_point>> server_faults_{};
   std::deque<time_point> deadline_faults_{};
 };
+
+/// Whether a failure says that the way to a peer broke, and not what the peer answered.
+bool is_lost_connection(errc code);
+
+/// Ends an error about a server that cannot be reached: what whoever reads it can do now.
+inline constexpr std::string_view server_lost_advice =
+  "; if that server has ended, its variables went with it: start the cluster again and restore() "
+  "the last checkpoint";
 
 /// What a server says of variables that were made there: `unavailable`, naming its loss.
 /// @pre `why` is `unknown_variable`, and a server's.

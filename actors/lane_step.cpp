@@ -1,6 +1,5 @@
 #include <cxxabi.h>
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 
 #include <troupe/actors/detail/guarded_call.hpp>
@@ -14,10 +13,7 @@ std::string current_exception_name() {
   auto* type = abi::__cxa_current_exception_type();
   if (!type)
     return "an exception that is not C++'s";
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{
-    abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free};
-  return text ? text.get() : type->name();
+  return readable_name(*type);
 }
 
 } // namespace

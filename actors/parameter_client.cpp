@@ -135,7 +135,7 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
   const auto& spec = *(*known)->spec;
   if (!indices.defined() || indices.type() != dtype::i64)
     return make_failure(errc::dtype_mismatch, label_of(spec) + ": gather: indices are "
-                                                + to_string(indices.type()) + ", expected i64");
+                                                + type_and_shape(indices) + ", expected i64");
   auto ids = indices.as<std::int64_t>();
   if (auto ok = check_range(ids, spec, "gather"); !ok)
     return ok.error();
@@ -268,11 +268,14 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
                   "operation kind " + std::to_string(static_cast<unsigned>(op.kind)));
   if (op.kind == mutation_kind::set_learning_rate) {
     if (!op.values.defined() || op.values.type() != dtype::f32 || op.values.size() != 1)
-      return refuse(errc::shape_mismatch, "learning rate: values are " + to_string(op.values.type())
-                                            + to_string(op.values.shape()) + ", expected one f32");
+      return refuse(errc::shape_mismatch, "learning rate: values are " + type_and_shape(op.values)
+                                            + ", expected one f32");
     return {};
   }
-  if (!op.values.defined() || op.values.type() != spec.type)
+  if (!op.values.defined())
+    return refuse(errc::invalid_argument,
+                  "no values were given, expected " + to_string(spec.type) + to_string(spec.shape));
+  if (op.values.type() != spec.type)
     return refuse(errc::dtype_mismatch, "values are " + to_string(op.values.type()) + ", expected "
                                           + to_string(spec.type));
   if (op.indices.defined() || takes_indices(op.kind))

@@ -1,4 +1,5 @@
 // The second half of parameter_client.cpp: links, waiting, and what becomes of losses.
+#include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 
 namespace troupe {
@@ -35,10 +36,10 @@ parameter_client::scratch& parameter_client::scratch_of(std::uint32_t server) {
 }
 
 failure parameter_client::at_server(std::uint32_t server, failure why) const {
-  bool transport = why.code == errc::connection_lost || why.code == errc::connect_failed
-                   || why.code == errc::bad_frame;
+  const bool transport = is_lost_connection(why.code);
   auto out = make_failure(transport ? errc::unavailable : why.code,
-                          "ps:" + std::to_string(server) + ": " + why.text);
+                          "ps:" + std::to_string(server) + ": " + why.text
+                            + (transport ? std::string{server_lost_advice} : std::string{}));
   out.where.task = {job_kind::ps, server};
   return out;
 }

@@ -7,6 +7,7 @@
 #include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/readable_name.hpp>
 
 namespace troupe {
 
@@ -71,15 +72,19 @@ private:
   std::mutex& mutex_;
 };
 
-failure failure_in(const std::exception_ptr& why) {
+/// `who` threw it, "replica 3": for the others, who have to say whose it was.
+failure failure_in(const std::exception_ptr& why, const std::string& who) {
   try {
     std::rethrow_exception(why);
   } catch (const error& e) {
-    return e.details();
+    auto out = e.details();
+    if (!out.text.starts_with("replica ")) // a collective call's failure names one already
+      out.text = who + ": " + out.text;
+    return out;
   } catch (const std::exception& e) {
-    return make_failure(errc::user_code, e.what());
+    return make_failure(errc::user_code, who + ": " + readable_name(typeid(e)) + ": " + e.what());
   } catch (...) {
-    return make_failure(errc::user_code, "something that is no std::exception");
+    return make_failure(errc::user_code, who + ": something that is no std::exception");
   }
 }
 
@@ -256,7 +261,7 @@ void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::excepti
     run.errors[local] = why;
   const bool is_news = run.calls.all_ended() || run.standing_in > 0; // else to nobody
   if (!run.aborted && why)
-    abort(run, failure_in(why), lock);
+    abort(run, failure_in(why, "replica " + std::to_string(options_.first_id + local)), lock);
   else if (!run.aborted && differs)
     abort(run, std::move(*differs), lock);
   if (!is_news)
@@ -403,7 +408,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
     return;
   if (!run->aborted || !is_consequence(why))
     run->merge_error = why;
-  abort(*run, failure_in(why), lock);
+  abort(*run, failure_in(why, "a merge function"), lock);
 }
 
 /// @pre the lock is held
@@ -519,9 +524,12 @@ failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   std::unique_lock lock{mutex_};
   if (run->aborted && why.code != run->aborted->code) // what all find is each one's own
     return consequence("call", *run);
+  const auto call =
+    run->calls.in_call(local) ? to_string(run->calls.current(local)) : std::string{"call"};
+  const bool is_named =
+    why.text.find(call) != std::string::npos; // by the group, which numbers them
   why.text = "replica " + std::to_string(options_.first_id + local) + ": "
-             + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
-             + why.text;
+             + (is_named ? "" : call + ": ") + why.text;
   abort(*run, why, lock);
   return why;
 }

@@ -90,19 +90,22 @@ result<void> shard::check(const mutation_piece& piece) const {
   if (kind == mutation_kind::set_learning_rate) {
     if (piece.values.type() != dtype::f32 || !piece.values.defined() || piece.values.size() != 1)
       return complaint(errc::shape_mismatch, kind,
-                       "values are " + to_string(piece.values.type())
-                         + to_string(piece.values.shape()) + ", expected one f32");
+                       "values are " + type_and_shape(piece.values) + ", expected one f32");
     return {};
   }
   if (piece.indices.defined())
     return check_indices(piece);
   if (takes_indices(kind))
     return complaint(errc::invalid_argument, kind, "no indices");
+  if (!piece.values.defined())
+    return complaint(
+      errc::invalid_argument, kind,
+      "no values were given, expected " + to_string(spec_->type) + to_string(shape_));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,
       "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
-  if (!piece.values.defined() || piece.values.shape() != shape_)
+  if (piece.values.shape() != shape_)
     return complaint(
       errc::shape_mismatch, kind,
       "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(shape_));
@@ -128,11 +131,15 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
     return {};
   auto expected = shape_.empty() ? shape_t{1} : shape_;
   expected[0] = indices.size();
+  if (!piece.values.defined())
+    return complaint(
+      errc::invalid_argument, kind,
+      "no values were given, expected " + to_string(spec_->type) + to_string(expected));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,
       "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
-  if (!piece.values.defined() || piece.values.shape() != expected)
+  if (piece.values.shape() != expected)
     return complaint(
       errc::shape_mismatch, kind,
       "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(expected));

@@ -211,12 +211,10 @@ void worker_lanes::report_given_up(const running_step& step) {
       {.id = step.closure,
        .attempt = step.attempt,
        .outcome = attempt_outcome::given_up,
-       .why = step.of->failure_here(errc::deadline, "the step hung past its limit")});
+       .why = step.of->failure_here(errc::deadline, step.words() + ": it hung past its limit")});
     return;
   }
-  auto why = step.of->failure_here(
-    errc::deadline,
-    "the function of resource " + std::to_string(value_of(*step.builds)) + " hung past its limit");
+  auto why = step.of->failure_here(errc::deadline, step.words() + ": it hung past its limit");
   std::lock_guard inner{step.of->mutex};
   step.of->resources[*step.builds] = {.made = {}, .why = why};
   out_.resources.push_back({.id = *step.builds, .why = std::move(why)});
@@ -400,6 +398,18 @@ result<payload> worker_lanes::arguments_of(const job& what) {
   return bytes ? unflatten(*bytes) : result<payload>{bytes.error()};
 }
 
+namespace {
+
+failure not_here(function_index number) {
+  auto& table = function_table::global();
+  return make_failure(errc::not_registered, "function number " + std::to_string(value_of(number))
+                                              + " is not here, which has "
+                                              + std::to_string(table.size())
+                                              + ": the builds differ");
+}
+
+} // namespace
+
 attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
                                      running_step& step) {
   const auto& order = what.order;
@@ -413,6 +423,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;
     }
+    if (why.code != errc::cancelled)
+      why.text = step.words() + ": " + why.text;
     end.outcome = attempt_outcome::failed;
     end.why = std::move(why);
   };
@@ -434,9 +446,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   if (!arguments)
     why = what.of->from_here(arguments.error());
   else if (!entry || !entry->invoke)
-    why = what.of->failure_here(
-      errc::not_registered,
-      "function number " + std::to_string(value_of(order.function)) + " is not here");
+    why = what.of->from_here(not_here(order.function));
   else
     why =
       guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
@@ -486,9 +496,7 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
   if (!arguments)
     why = arguments.error();
   else if (!entry || !entry->make)
-    why = what.of->failure_here(
-      errc::not_registered,
-      "resource function number " + std::to_string(value_of(what.make.function)) + " is not here");
+    why = what.of->from_here(not_here(what.make.function));
   else
     why = guarded(env_, [&] {
       lane_step host{env_, options_.task, client, step, *what.of, options_};
@@ -499,6 +507,8 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
     });
   if (why && why->where.inc.counter == 0)
     why->where = what.of->self;
+  if (why)
+    why->text = step.words() + ": " + why->text;
   std::unique_lock lock{mutex_};
   if (step.abandoned) // its failure stands there already
     return;

@@ -81,10 +81,11 @@ void worker_group::close(time_point deadline) {
   group_.reset();
 }
 
-void worker_group::set_addresses(const std::vector<std::string>& addresses) {
+void worker_group::set_addresses(const std::vector<std::string>& addresses,
+                                 const std::vector<std::string>& names) {
   members_.clear();
-  for (const auto& address : addresses)
-    members_.push_back({.id = members_.size(), .address = address});
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    members_.push_back({.id = i, .address = addresses[i], .name = names.at(i)});
 }
 
 /// An epoch that is whole, the one of those who are furthest.
@@ -120,7 +121,7 @@ result<void> worker_group::once(const std::string& what, time_point deadline,
 namespace {
 
 result<void> named(const std::string& what, result<void> done) {
-  if (!done)
+  if (!done && !done.error().text.starts_with(what)) // an operation's failure names it itself
     done.error().text = what + ": " + done.error().text;
   return done;
 }
@@ -191,25 +192,29 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 
 result<std::shared_ptr<worker_meeting>> worker_meeting::make(const environment& env,
                                                              std::vector<std::string> peers,
-                                                             std::uint32_t self,
-                                                             std::string token) {
+                                                             std::uint32_t self, std::string token,
+                                                             std::vector<std::string> names) {
+  for (auto i = names.size(); i < peers.size(); ++i)
+    names.push_back("worker:" + std::to_string(i));
   auto group = worker_group::make(
-    env, self, {.name = "workers meet", .listen = peers.at(self), .token = token});
+    env, self,
+    {.name = "workers meet", .listen = peers.at(self), .token = token, .lists_are_given = true});
   if (!group)
     return group.error();
   return std::make_shared<worker_meeting>(env, std::move(*group), std::move(peers), self,
-                                          std::move(token));
+                                          std::move(token), std::move(names));
 }
 
 worker_meeting::worker_meeting(const environment& env, std::unique_ptr<worker_group> group,
                                std::vector<std::string> peers, std::uint32_t self,
-                               std::string token)
+                               std::string token, std::vector<std::string> names)
   : env_{env},
     peers_{std::move(peers)},
     self_{self},
     token_{std::move(token)},
+    names_{std::move(names)},
     group_{std::move(group)} {
-  group_->set_addresses(peers_);
+  group_->set_addresses(peers_, names_);
 }
 
 std::string worker_meeting::any_port() const { return host_of(peers_[self_]) + ":0"; }
@@ -243,27 +248,28 @@ struct read_card {
   std::string address{};
 };
 
-result<read_card> decode(const std::string& text, std::size_t worker) {
+result<read_card> decode(const std::string& text, const std::string& worker) {
   const auto first = text.find('\n');
   const auto second = first == std::string::npos ? first : text.find('\n', first + 1);
   read_card out;
   const auto* end = text.data() + std::min(first, text.size());
   auto [at, failed] = std::from_chars(text.data(), end, out.card.devices);
   if (second == std::string::npos || failed != std::errc{} || at != end)
-    return make_failure(errc::bad_frame, "worker " + std::to_string(worker) + " brought no card");
+    return make_failure(errc::bad_frame, worker + " brought no card");
   out.address = text.substr(first + 1, second - first - 1);
   out.card.what = text.substr(second + 1);
   return out;
 }
 
-failure differs(const worker_card& first, const worker_card& other, std::size_t worker) {
-  const auto name = "worker " + std::to_string(worker);
+/// `first_name`, `name`: whose they are.
+failure differs(const worker_card& first, const std::string& first_name, const worker_card& other,
+                const std::string& name) {
   if (first.what != other.what)
     return make_failure(errc::mismatch,
-                        "worker 0 makes " + first.what + ", " + name + " makes " + other.what);
-  return make_failure(errc::mismatch, first.what + ": worker 0 has " + std::to_string(first.devices)
-                                        + " devices, " + name + " has "
-                                        + std::to_string(other.devices)
+                        first_name + " makes " + first.what + ", " + name + " makes " + other.what);
+  return make_failure(errc::mismatch, first.what + ": " + first_name + " has "
+                                        + std::to_string(first.devices) + " devices, " + name
+                                        + " has " + std::to_string(other.devices)
                                         + "; all need the same number");
 }
 
@@ -282,7 +288,7 @@ result<std::shared_ptr<process_links>> process_links::make(
   std::vector<std::string> addresses;
   std::vector<worker_card> cards;
   for (std::size_t i = 0; i < all->size(); ++i) {
-    auto read = decode((*all)[i], i);
+    auto read = decode((*all)[i], meeting->names().at(i));
     if (!read)
       return read.error();
     addresses.push_back(std::move(read->address));
@@ -290,8 +296,8 @@ result<std::shared_ptr<process_links>> process_links::make(
   }
   for (std::size_t i = 1; i < cards.size(); ++i)
     if (cards[i].what != cards[0].what || cards[i].devices != cards[0].devices)
-      return differs(cards[0], cards[i], i);
-  (*group)->set_addresses(addresses);
+      return differs(cards[0], meeting->names().at(0), cards[i], meeting->names().at(i));
+  (*group)->set_addresses(addresses, meeting->names());
   return std::make_shared<process_links>(meeting, std::move(*group));
 }
 
@@ -318,7 +324,8 @@ bool take_number(const char*& at, const char* end, char until, T& to) {
   return well;
 }
 
-bool decode_into(const std::string& text, replica_places& to) {
+/// @param worker that sent it
+bool decode_into(const std::string& text, const std::string& worker, replica_places& to) {
   const char* at = text.data();
   const char* end = at + text.size();
   std::uint32_t epoch = 0;
@@ -331,6 +338,7 @@ bool decode_into(const std::string& text, replica_places& to) {
     if (!take_number(at, end, ' ', member.id) || (line = std::find(at, end, '\n')) == end)
       return false;
     member.address.assign(at, line);
+    member.name = worker;
     to.members.push_back(std::move(member));
     at = line + 1;
   }
@@ -350,9 +358,8 @@ result<replica_places> process_links::exchange(const replica_places& mine, time_
         return got.error();
       out = {};
       for (std::size_t i = 0; i < got->size(); ++i)
-        if (!decode_into((*got)[i], out))
-          return make_failure(errc::bad_frame,
-                              "worker " + std::to_string(i) + " sent no places: " + (*got)[i]);
+        if (const auto& name = meeting_->names().at(i); !decode_into((*got)[i], name, out))
+          return make_failure(errc::bad_frame, name + " sent no places: " + (*got)[i]);
       return {};
     });
   return done ? result<replica_places>{std::move(out)} : done.error();

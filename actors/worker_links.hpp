@@ -30,8 +30,10 @@ public:
   std::string address() const { return group_->address(); }
   /// Ends its connections; later calls are `unavailable`.
   void close(time_point deadline);
-  /// Where all workers listen, in order. Before the first call.
-  void set_addresses(const std::vector<std::string>& addresses);
+  /// Where all workers listen, in order, and what they are called, "worker:1". Before the first
+  /// call.
+  void set_addresses(const std::vector<std::string>& addresses,
+                     const std::vector<std::string>& names);
   using operation =
     std::function<result<void>(collective_group& group, const collective_options& options)>;
   /// One operation of all workers. `what` it is: workers that do something else are told
@@ -65,17 +67,21 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 /// of its runtime on, so that those who come first, or again after a crash, wait for the others.
 class worker_meeting {
 public:
-  /// `peers`: "host:port" of all workers in order. `address_in_use`; `invalid_argument` for an
-  /// address that other machines reach, without a token.
+  /// `peers`: "host:port" of all workers in order; `names`: their tasks, "chief", "worker:0";
+  /// empty: "worker:" and the place. `address_in_use`; `invalid_argument` for an address that other
+  /// machines reach, without a token.
   static result<std::shared_ptr<worker_meeting>> make(const environment& env,
                                                       std::vector<std::string> peers,
-                                                      std::uint32_t self, std::string token);
+                                                      std::uint32_t self, std::string token,
+                                                      std::vector<std::string> names = {});
   worker_meeting(const environment& env, std::unique_ptr<worker_group> group,
-                 std::vector<std::string> peers, std::uint32_t self, std::string token);
+                 std::vector<std::string> peers, std::uint32_t self, std::string token,
+                 std::vector<std::string> names);
 
   std::uint32_t workers() const { return static_cast<std::uint32_t>(peers_.size()); }
   std::uint32_t self() const { return self_; }
   const std::string& token() const { return token_; }
+  const std::vector<std::string>& names() const { return names_; }
   const environment& env() const { return env_; }
   /// "host:0" of this worker.
   std::string any_port() const;
@@ -89,6 +95,7 @@ private:
   const std::vector<std::string> peers_;
   const std::uint32_t self_;
   const std::string token_;
+  const std::vector<std::string> names_;
   const std::unique_ptr<worker_group> group_;
 };
 

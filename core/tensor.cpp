@@ -210,6 +210,10 @@ tensor concatenate(std::span<const tensor> parts) {
   return out;
 }
 
+std::string type_and_shape(const tensor& x) {
+  return x.defined() ? to_string(x.type()) + to_string(x.shape()) : "no tensor";
+}
+
 std::string to_string(const tensor& x) {
   if (!x.defined())
     return "tensor{}";

@@ -152,6 +152,10 @@ private:
 /// empty.
 tensor concatenate(std::span<const tensor> parts);
 
+/// "f32[2, 3]", and "no tensor" for one without a value: what an error says that it got, or
+/// expected.
+std::string type_and_shape(const tensor& x);
+
 /// "f32[2, 3]{1, 2, 3, 4, 5, 6}", at most 16 elements.
 std::string to_string(const tensor& x);
 

@@ -1,5 +1,7 @@
 #include <troupe/strategies/detail/cluster.hpp>
 
+#include <algorithm>
+
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/strategies/remote_value.hpp>
 
@@ -38,6 +40,39 @@ void cluster::close() {
 void cluster::check_open(std::string_view what) const {
   if (closed_)
     throw_failure(errc::unavailable, std::string{what} + ": the runtime has ended");
+}
+
+namespace {
+
+/// "worker:0 to worker:3", or one after the other where there are gaps.
+std::string words_for(const std::vector<std::uint32_t>& workers) {
+  const auto name = [](std::uint32_t i) { return "worker:" + std::to_string(i); };
+  if (workers.empty())
+    return "none";
+  if (workers.size() > 1 && workers.back() - workers.front() + 1 == workers.size())
+    return name(workers.front()) + " to " + name(workers.back());
+  std::string out;
+  for (const auto each : workers)
+    out += (out.empty() ? "" : ", ") + name(each);
+  return out;
+}
+
+} // namespace
+
+void cluster::check_worker(std::uint32_t worker) {
+  if (std::binary_search(workers_.begin(), workers_.end(), worker))
+    return;
+  if (others_join_) {
+    const auto live = call<std::vector<worker_report_line>>(
+      "schedule", request_max_, [](coordinator_state& s, auto done) { s.worker_lines(done); });
+    for (const auto& line : live)
+      if (line.worker == worker)
+        return;
+  }
+  throw_failure(errc::out_of_range,
+                "schedule: closure_options.worker is " + std::to_string(worker)
+                  + ", the workers are " + words_for(workers_)
+                  + (others_join_ ? ", and no other of that number has joined" : ""));
 }
 
 class cluster::borrowed {

@@ -84,8 +84,9 @@ public:
   template <class R, class... Ps, class... As>
   remote_value<R> schedule(const closure_options& options, R (*fn)(worker_context&, Ps...),
                            As&&... as) {
-    auto call = detail::encode_call<Ps...>(name_of(reinterpret_cast<const void*>(fn)),
-                                           std::forward<As>(as)...);
+    auto call = detail::encode_call<Ps...>(
+      name_of(reinterpret_cast<const void*>(fn), typeid(R(worker_context&, Ps...))),
+      std::forward<As>(as)...);
     return remote_value<R>{put(std::move(call), options)};
   }
   template <detail::captureless F, class... As>
@@ -183,10 +184,11 @@ private:
   template <class R, class... Ps, class... As>
   remote_value<R> schedule_lambda(const closure_options& options, R (*)(worker_context&, Ps...),
                                   const void* key, As&&... as) {
-    return remote_value<R>{
-      put(detail::encode_call<Ps...>(name_of(key), std::forward<As>(as)...), options)};
+    auto name = name_of(key, typeid(R(worker_context&, Ps...)));
+    return remote_value<R>{put(detail::encode_call<Ps...>(name, std::forward<As>(as)...), options)};
   }
-  static std::string_view name_of(const void* address);
+  /// @param type of the function, for the error of one that is not registered
+  static std::string_view name_of(const void* address, const std::type_info& type);
   remote_handle put(detail::call call, const closure_options& options);
   std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(const void* function);
   std::shared_ptr<cluster> owner() const;

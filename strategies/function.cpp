@@ -1,17 +1,8 @@
 #include <troupe/strategies/function.hpp>
 
-#include <cxxabi.h>
-#include <cstdlib>
 #include <stdexcept>
 
 namespace troupe::detail {
-
-std::string readable_name(const std::type_info& type) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{
-    abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free};
-  return status == 0 && text ? std::string{text.get()} : std::string{type.name()};
-}
 
 namespace {
 

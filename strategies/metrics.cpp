@@ -12,6 +12,8 @@ namespace {
 
 /// Elements as f64.
 std::vector<double> doubles(const char* what, const tensor& x) {
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, std::string{what} + ": no value was given");
   std::vector<double> out;
   auto all = [&](auto zero) {
     for (const auto each : x.as<decltype(zero)>())

@@ -2,10 +2,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <vector>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
 #include <troupe/transport/host_transport.hpp>
@@ -31,9 +34,10 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
   : options_{std::move(options)} {
   check_options();
   if (over_processes()) {
-    check_address(options_.coordinator_address, "coordinator_address");
-    check_address(options_.listen_address, "listen_address");
-    check_address(options_.data_listen_address, "data_listen_address");
+    check_address(options_.coordinator_address, options_.names.coordinator);
+    check_address(options_.listen_address, options_.names.listen);
+    check_address(options_.data_listen_address, options_.names.data_listen);
+    check_apart();
   }
   ports_ = make_production_ports();
   transport_ = make_host_transport(
@@ -78,13 +82,38 @@ void runtime::impl::check_peers() const {
                                       + " peers");
   if (options_.peers.size() == 1) // nobody calls
     return;
+  std::map<std::string, std::string> whose;
   for (std::size_t i = 0; i < options_.peers.size(); ++i) {
-    const auto field = "peers[" + std::to_string(i) + "]";
-    check_address(options_.peers[i], field.c_str());
-    if (split_address(options_.peers[i], field.c_str()).port == 0)
+    const auto field = peer_name(i);
+    check_address(options_.peers[i], field);
+    if (split_address(options_.peers[i], field).port == 0)
       throw_failure(errc::bad_config, "runtime: " + field + " is " + options_.peers[i]
                                         + ": the others must know its port");
+    if (const auto [at, is_new] = whose.emplace(options_.peers[i], field); !is_new)
+      throw_failure(errc::bad_config, "runtime: " + at->second + " and " + field
+                                        + " have the same address, " + options_.peers[i]);
   }
+}
+
+/// "TF_CONFIG worker:1"; "peers[1]" of one that was given by hand.
+std::string runtime::impl::peer_name(std::size_t i) const {
+  if (options_.described_by.empty() || i >= options_.peer_tasks.size())
+    return "peers[" + std::to_string(i) + "]";
+  return options_.described_by + " " + options_.peer_tasks[i];
+}
+
+/// A worker or server calls the coordinator at a port that it knows, and listens at another.
+void runtime::impl::check_apart() const {
+  if (!is_coordinator()
+      && split_address(options_.coordinator_address, options_.names.coordinator).port == 0)
+    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " is "
+                                      + options_.coordinator_address + ": "
+                                      + to_string(*options_.task) + " must know its port");
+  const bool has_port = split_address(options_.listen_address, options_.names.listen).port != 0;
+  if (has_port && !is_coordinator() && options_.listen_address == options_.coordinator_address)
+    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " and "
+                                      + options_.names.listen + " are the same address, "
+                                      + options_.listen_address);
 }
 
 void runtime::impl::start_or_end() {
@@ -101,8 +130,9 @@ void runtime::impl::start() {
   make_devices();
   if (is_synchronous()) {
     if (options_.peers.size() > 1)
-      services_->meeting =
-        worker_meeting::make(*env_, options_.peers, options_.peer, options_.token).value_or_throw();
+      services_->meeting = worker_meeting::make(*env_, options_.peers, options_.peer,
+                                                options_.token, options_.peer_tasks)
+                             .value_or_throw();
   } else if (is_coordinator()) {
     start_coordinator();
     if (!over_processes())
@@ -148,15 +178,17 @@ void runtime::impl::let_go() {
   }
 }
 
-void runtime::impl::check_address(const std::string& text, const char* field) const {
+void runtime::impl::check_address(const std::string& text, const std::string& field) const {
   auto host = split_address(text, field).host;
   bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
   if (!loopback && options_.token.empty())
-    throw_failure(errc::bad_config, std::string{"runtime: "} + field + " is " + text
-                                      + ", which other machines reach: a token is needed");
+    throw_failure(errc::bad_config, "runtime: " + field + " is " + text
+                                      + ", which other machines reach: a token is needed; "
+                                      + std::string{token_advice});
 }
 
-auto runtime::impl::split_address(const std::string& text, const char* field) -> address_parts {
+auto runtime::impl::split_address(const std::string& text, const std::string& field)
+  -> address_parts {
   auto colon = text.rfind(':');
   address_parts out;
   unsigned long port = 0;
@@ -168,8 +200,8 @@ auto runtime::impl::split_address(const std::string& text, const char* field) ->
     if (used != text.size() - colon - 1 || port > 65535)
       throw std::invalid_argument{"port"};
   } catch (const std::exception&) {
-    throw_failure(errc::bad_config,
-                  std::string{"runtime: "} + field + " is '" + text + "', expected host:port");
+    throw_failure(errc::bad_config, "runtime: " + field + " is '" + text
+                                      + "', expected host:port with a port up to 65535");
   }
   out.host = text.substr(0, colon);
   if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
@@ -194,6 +226,19 @@ void runtime::impl::make_system(caf::actor_system* host) {
   system_ = own_system_.get();
 }
 
+namespace {
+
+/// Says on stderr who was not let in, each text once: a supervisor may send the same one for ever.
+std::function<void(const failure&)> refusal_log() {
+  return [said = std::set<std::string>{}](const failure& why) mutable {
+    constexpr std::size_t texts_max = 100;
+    if (said.size() < texts_max && said.insert(why.text).second)
+      std::fprintf(stderr, "troupe: refused: %s\n", to_string(why).c_str());
+  };
+}
+
+} // namespace
+
 membership_actor_options runtime::impl::membership_settings() {
   auto& table = function_table::global();
   membership_actor_options out{
@@ -206,11 +251,13 @@ membership_actor_options runtime::impl::membership_settings() {
              .functions_hash = table.hash(),
              .functions = table.lines()},
     .token = options_.token};
+  if (own_env_) // else the host traces what it wants to know
+    out.on_refused = refusal_log();
   out.core.detector.floor_ms = static_cast<std::int64_t>(options_.suspect_ms_min);
   membership_ended_ = std::make_shared<promise_slot<bool>>(*env_);
   out.ended = membership_ended_;
   if (over_processes()) {
-    auto at = split_address(options_.coordinator_address, "coordinator_address");
+    auto at = split_address(options_.coordinator_address, options_.names.coordinator);
     out.network = network_;
     out.listen_host = at.host;
     out.listen_port = at.port;
@@ -329,6 +376,9 @@ void runtime::impl::start_coordinator() {
     [this](std::uint32_t server, term_no term) { return link_from_program(server, term); },
     [this](std::uint32_t server, term_no term) { return vault_from_program(server, term); },
     options_.request_timeout);
+  cluster_->expect_workers(
+    options_.worker_tasks.empty() ? first_tasks(options_.workers) : options_.worker_tasks,
+    over_processes());
 }
 
 member_options runtime::impl::member_settings(const task_id& task, local_member& local) {
@@ -345,8 +395,8 @@ member_options runtime::impl::member_settings(const task_id& task, local_member&
     out.membership = membership_;
     return out;
   }
-  auto to = split_address(options_.coordinator_address, "coordinator_address");
-  auto at = split_address(options_.listen_address, "listen_address");
+  auto to = split_address(options_.coordinator_address, options_.names.coordinator);
+  auto at = split_address(options_.listen_address, options_.names.listen);
   out.network = network_;
   out.coordinator_host = to.host;
   out.coordinator_port = to.port;

@@ -16,6 +16,7 @@
 #include <cereal/types/array.hpp>
 
 #include <troupe/core/function_registry.hpp>
+#include <troupe/core/readable_name.hpp>
 #include <troupe/data/iterator.hpp>
 #include <troupe/strategies/per_worker.hpp>
 #include <troupe/strategies/remote_value.hpp>
@@ -30,9 +31,6 @@
 ///   part      := a value by cereal, or the id of a resource or variable
 /// A nest that holds resources or variables is in pieces always, and has no mark of its own.
 namespace troupe::detail {
-
-/// Type names for people: "float (std::string, int)".
-std::string readable_name(const std::type_info& type);
 
 // --- nests: vectors, maps, and what has a fixed number of parts (tuples, pairs, arrays)
 

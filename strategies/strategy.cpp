@@ -442,6 +442,10 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
                                                  bool of_devices) {
   if (xs.empty())
     return {};
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (!xs[i].defined())
+      throw_failure(errc::invalid_argument,
+                    "all_reduce: tensor " + std::to_string(i) + " of this replica has no value");
   std::vector<tensor> out;
   if (state_->count() == 1) {
     for (const auto& x : xs)
@@ -507,6 +511,8 @@ bool replica_context::gathers_any_extent() const {
 tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
                                     const collective_options& options, bool of_devices,
                                     bool any_extent) {
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, "all_gather: the tensor of this replica has no value");
   if (state_->count() == 1)
     return detail::concatenate_along("all_gather", {&x, 1}, axis);
   const auto rank = static_cast<std::int64_t>(x.rank());
@@ -555,6 +561,8 @@ tensor replica_context::broadcast_here(const tensor& x, std::uint32_t root,
   if (root >= state_->count())
     throw_failure(errc::out_of_range, "broadcast: root is " + std::to_string(root) + " of "
                                         + std::to_string(state_->count()) + " replicas");
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, "broadcast: the tensor of this replica has no value");
   auto out = x.clone();
   if (state_->count() == 1)
     return out;

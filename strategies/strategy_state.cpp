@@ -191,12 +191,11 @@ void strategy_state::fill(const variable& v, const variable_options& options) {
     if (!shape.empty())
       shape[0] = shard.row_end - shard.row_begin;
     auto part = (*make)(shape, shard.row_begin);
-    if (part.shape() != shape || part.type() != v.type())
+    if (!part.defined() || part.shape() != shape || part.type() != v.type())
       throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer gave "
-                                            + to_string(part.type()) + to_string(part.shape())
-                                            + " for rows from " + std::to_string(shard.row_begin)
-                                            + ", expected " + to_string(v.type())
-                                            + to_string(shape));
+                                            + type_and_shape(part) + " for rows from "
+                                            + std::to_string(shard.row_begin) + ", expected "
+                                            + to_string(v.type()) + to_string(shape));
     parts.push_back(std::move(part));
   }
   v.assign(parts.size() == 1 ? parts.front() : concatenate(parts));

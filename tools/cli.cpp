@@ -2,8 +2,13 @@
 #include "replica_train.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
+
+#include <troupe/core/nearest_word.hpp>
 
 namespace tool {
 
@@ -12,7 +17,9 @@ namespace {
 namespace tr = troupe;
 
 constexpr std::uint32_t replicas_max = 64; ///< and CPU devices of a process
-constexpr const char* version_text = "troupe " TROUPE_VERSION "\n";
+constexpr const char* version_line = "troupe " TROUPE_VERSION;
+
+std::string version_text() { return std::string{version_line} + "\n"; }
 
 /// What flags fill in before it is checked.
 struct raw_flags {
@@ -183,13 +190,34 @@ void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& ra
     serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
 }
 
-/// Names the first argument that no flag takes.
+/// Names the first argument that no flag takes, and the flag that was probably meant.
 std::string unknown(const CLI::App& app) {
   const auto rest = app.remaining(true);
   for (const auto& word : rest)
-    if (word.starts_with("-"))
-      return "unknown flag " + word;
+    if (word.starts_with("-")) {
+      std::vector<std::string> flags{"--version", "--help"};
+      for (const auto* sub : app.get_subcommands())
+        for (const auto* option : sub->get_options())
+          for (const auto& name : option->get_lnames())
+            flags.push_back("--" + name);
+      const std::vector<std::string_view> known{flags.begin(), flags.end()};
+      return "unknown flag " + word + tr::did_you_mean(word.substr(0, word.find('=')), known);
+    }
   return "unexpected argument '" + (rest.empty() ? std::string{} : rest.front()) + "'";
+}
+
+/// CLI11 says of a word that it does not know only that a command is required. Empty when a command
+/// was named.
+std::string no_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty())
+    return {};
+  const auto rest = app.remaining();
+  if (rest.empty())
+    return "no command was given: train, serve, version or help";
+  if (rest.front().starts_with("-"))
+    return unknown(app);
+  return "there is no command '" + rest.front() + "'"
+         + tr::did_you_mean(rest.front(), {"train", "serve", "version", "help"});
 }
 
 std::string one_line(std::string text) {
@@ -202,6 +230,7 @@ std::string one_line(std::string text) {
 command parse_command(std::vector<std::string> arguments) {
   CLI::App app{"Trains on parameter servers: in one process, or over many.", "troupe"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string{version_line});
   train_command train;
   serve_command serve;
   raw_flags raw;
@@ -227,18 +256,42 @@ command parse_command(std::vector<std::string> arguments) {
       if (sub->parsed())
         return print_command{sub->help()};
     return print_command{app.help()};
-  } catch (const CLI::ExtrasError&) {
-    return usage_error{unknown(app)};
+  } catch (const CLI::CallForVersion&) {
+    return print_command{version_text()};
   } catch (const CLI::ParseError& e) {
+    if (auto text = no_command(app); !text.empty())
+      return usage_error{one_line(std::move(text))};
+    if (dynamic_cast<const CLI::ExtrasError*>(&e))
+      return usage_error{one_line(unknown(app))};
     return usage_error{one_line(e.what())};
   } catch (const tr::error& e) {
     return usage_error{one_line(e.details().text)};
   }
   if (version_app->parsed())
-    return print_command{version_text};
+    return print_command{version_text()};
   (void)help_app;
   return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help()};
 }
+
+namespace {
+
+/// Errors of the runtime's flags, in those that the user of `serve` typed.
+template <class F>
+tr::runtime_options in_own_words(F f) {
+  try {
+    return f();
+  } catch (const tr::error& e) {
+    auto why = e.details();
+    for (const auto& [theirs, own] :
+         {std::pair{"--troupe-task", "--task"}, std::pair{"--troupe-coordinator", "--coordinator"},
+          std::pair{"--troupe-workers", "--workers"}, std::pair{"--troupe-servers", "--ps"}})
+      for (auto at = why.text.find(theirs); at != std::string::npos; at = why.text.find(theirs, at))
+        why.text.replace(at, std::string_view{theirs}.size(), own);
+    tr::throw_failure(std::move(why));
+  }
+}
+
+} // namespace
 
 tr::runtime_options serve_options(const serve_command& serve) {
   std::vector<std::string> words{"troupe"};
@@ -253,7 +306,13 @@ tr::runtime_options serve_options(const serve_command& serve) {
   std::vector<char*> raw;
   for (auto& w : words)
     raw.push_back(w.data());
-  auto out = tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data());
+  if (serve.coordinator.empty() && serve.cluster.empty() && std::getenv("TF_CONFIG") == nullptr)
+    tr::throw_failure(tr::errc::bad_config,
+                      "serve: " + (serve.task.empty() ? "there is no --task" : "--task is '" + serve.task + "'")
+                        + ", and nothing says where the coordinator is: give --coordinator HOST:PORT, "
+                          "--cluster FILE or TF_CONFIG");
+  auto out = in_own_words(
+    [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
   if (!serve.training.device.empty() && out.task && out.task->job == tr::job_kind::worker)
     out.devices = {serve.training.device};
   if (!out.task)

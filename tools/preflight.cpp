@@ -40,6 +40,11 @@ tr::result<void> probe(tr::storage_port& storage, const std::string& directory) 
 
 } // namespace
 
+std::string no_checkpoint_text(const std::string& directory) {
+  return "--resume: there is no checkpoint in --checkpoint '" + directory
+         + "'; leave --resume out to begin anew";
+}
+
 void check_checkpoint_directory(const tr::environment& env, const std::string& directory) {
   if (auto done = probe(env.storage, directory); !done)
     tr::throw_failure(tr::errc::bad_config,

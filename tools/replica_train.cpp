@@ -215,8 +215,7 @@ void replica_run::go_on(beginning wish) {
     return;
   }
   if (wish == beginning::resume)
-    tr::throw_failure(tr::errc::not_found,
-                      "--resume: " + options_.checkpoint + ": there is no checkpoint");
+    tr::throw_failure(tr::errc::not_found, no_checkpoint_text(options_.checkpoint));
   listener_.say("no checkpoint in " + options_.checkpoint + " yet: begins at step 0");
 }
 

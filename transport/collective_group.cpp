@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/transport/detail/address.hpp>
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/collective_plan.hpp>
@@ -289,7 +290,8 @@ result<std::unique_ptr<collective_group>> collective_group::make(environment& en
   if (options.token.empty() && !options.network_is_private && reaches_others(options.listen))
     return make_failure(errc::invalid_argument,
                         "group " + options.name + ": listen is " + options.listen
-                          + ", which other machines reach: a token is needed");
+                          + ", which other machines reach: a token is needed; "
+                          + std::string{token_advice});
   auto listener = env.transport.listen(options.listen);
   if (!listener)
     return listener.error();

@@ -23,6 +23,10 @@ struct group_options {
   /// Shared by all members. With one, callers prove that they know it, and so do those who answer;
   /// without, others than this machine's processes can't be let in.
   std::string token{};
+  /// People wrote the lists of members, each member's by itself: where they differ, both sides that
+  /// meet are told so at once, with the first difference. Else only the caller is told, since
+  /// members that go from epoch to epoch may be of two minds for a while.
+  bool lists_are_given = false;
   /// Nobody else is on this network, as in a simulation: addresses need no token.
   bool network_is_private = false;
   /// What may be shared with whom. None: what the environment's transport says, that is

@@ -120,6 +120,7 @@ group_locality this_locality();
 struct collective_member {
   std::uint64_t id = 0; ///< the same in all epochs; no two members have one
   std::string address{};
+  std::string name{}; ///< "worker:1", for errors; need not be the same for all
 };
 
 /// What a group has counted since it was made.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/actors/worker_lanes.hpp>
+#include <troupe/core/readable_name.hpp>
 #include <troupe/device/context.hpp>
 
 /// What stands behind a running step. Private to worker_lanes.
@@ -60,6 +61,7 @@ struct worker_lanes::running_step {
     : of{what.of},
       closure{what.order.id},
       attempt{what.order.attempt},
+      function{what.is_resource ? what.make.function : what.order.function},
       client{through},
       started{env.clock.now()},
       entered_ns{started.time_since_epoch().count()} {
@@ -78,6 +80,17 @@ struct worker_lanes::running_step {
     const auto running = since == 0 ? 0 : now.time_since_epoch().count() - since;
     return duration{waited_ns.load() + running};
   }
+  /// "step 'train_step', closure 1:17, attempt 2", "the function 'make_data' of resource 4": whose
+  /// error it is.
+  std::string words() const {
+    const auto* entry = function_table::global().at(function);
+    const auto name = entry ? "'" + readable_function(entry->name) + "'"
+                            : "number " + std::to_string(value_of(function));
+    if (builds)
+      return "the function " + name + " of resource " + std::to_string(value_of(*builds));
+    return "step " + name + ", closure " + std::to_string(value_of(closure.term)) + ":"
+           + std::to_string(closure.seq) + ", attempt " + std::to_string(value_of(attempt));
+  }
   /// @pre the owner's lock is held, so that the client is there.
   void interrupt() {
     cancelled = true;
@@ -89,6 +102,7 @@ struct worker_lanes::running_step {
   const std::shared_ptr<life> of;
   const closure_id closure;
   const attempt_no attempt;
+  const function_index function;
   std::optional<resource_id> builds{}; ///< it is a resource's function, not a closure's
   parameter_client* client;            ///< under the owner's lock; null once the step ended
   const time_point started;

@@ -1,4 +1,5 @@
 #include <troupe/core/detail/production_storage.hpp>
+#include <troupe/core/file_size_limit.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,8 +31,13 @@ errc code_of(int error_number) {
 /// "write /a/b: No space left on device". Reads errno.
 failure system_failure(const std::string& what, const std::string& path) {
   const int error_number = errno;
-  return make_failure(code_of(error_number),
-                      what + " " + path + ": " + std::generic_category().message(error_number));
+  auto text = what + " " + path + ": " + std::generic_category().message(error_number);
+  rlimit limit{};
+  if (error_number == EFBIG && ::getrlimit(RLIMIT_FSIZE, &limit) == 0
+      && limit.rlim_cur != RLIM_INFINITY)
+    text +=
+      " (files of this process may have " + std::to_string(limit.rlim_cur) + " bytes: ulimit -f)";
+  return make_failure(code_of(error_number), std::move(text));
 }
 
 /// Owns a file descriptor.
@@ -75,6 +82,7 @@ public:
   result<void> write(std::span<const std::byte> bytes) override {
     if (auto no = refuse())
       return *no;
+    const file_size_limit_fails here;
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR)

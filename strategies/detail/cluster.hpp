@@ -81,15 +81,29 @@ public:
     why.where.task = {.job = job_kind::ps, .index = server};
     if (why.code == errc::unknown_variable || why.code == errc::not_found)
       why = came_back_empty(std::move(why));
+    else if (const auto name = to_string(why.where.task); why.text.find(name) == std::string::npos)
+      why.text = name + ": " + why.text;
+    if (is_lost_connection(why.code))
+      why.text += server_lost_advice;
     return why;
   }
   std::unique_ptr<server_vault> vault(std::uint32_t server) {
-    return open_vault_(server, term()).value_or_throw();
+    return of_server(server, open_vault_(server, term())).value_or_throw();
   }
 
   void remember(std::shared_ptr<const variable_spec> spec);
   void forget(variable_id id);
   std::shared_ptr<const variable_spec> spec_of(variable_id id) const;
+
+  /// Tasks of the workers that were described; `others_join`: more may come. Before the program
+  /// begins.
+  void expect_workers(std::vector<std::uint32_t> tasks, bool others_join) {
+    workers_ = std::move(tasks);
+    others_join_ = others_join;
+  }
+  /// Throws `out_of_range` for a worker that no closure can wait for: it was not described, and has
+  /// not joined.
+  void check_worker(std::uint32_t worker);
 
   /// Numbers of resources and variables, whatever strategy makes them.
   resource_id next_resource() { return static_cast<resource_id>(++resources_); }
@@ -114,6 +128,8 @@ private:
   std::atomic<std::uint64_t> resources_{0};
   std::atomic<std::uint32_t> variables_{0};
   std::vector<std::uint32_t> servers_;
+  std::vector<std::uint32_t> workers_{}; ///< ascending
+  bool others_join_ = true;
   link_maker connect_;
   vault_maker open_vault_;
   duration request_max_;

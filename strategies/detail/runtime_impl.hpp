@@ -50,8 +50,10 @@ private:
   };
   class data_lane;
 
-  static address_parts split_address(const std::string& text, const char* field);
-  void check_address(const std::string& text, const char* field) const;
+  static address_parts split_address(const std::string& text, const std::string& field);
+  void check_address(const std::string& text, const std::string& field) const;
+  void check_apart() const;
+  std::string peer_name(std::size_t i) const;
   bool over_processes() const { return options_.task.has_value(); }
   bool is_synchronous() const { return !options_.peers.empty(); }
   void check_options() const;

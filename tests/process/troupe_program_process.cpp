@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <troupe/troupe.hpp>
+
 namespace {
 
 struct outcome {
@@ -244,6 +246,9 @@ TEST_CASE("--resume where nothing was saved is an error, not a start from nothin
     CAPTURE(seen.text);
     CHECK(seen.code == 1);
     CHECK(seen.text.find(nothing) != std::string::npos);
+    CHECK(seen.text.find("--resume: there is no checkpoint") != std::string::npos);
+    CHECK(seen.text.find("list ")
+          == std::string::npos); // what the storage was asked is nobody's matter
     CHECK_FALSE(std::filesystem::exists(nothing));
   }
 }
@@ -291,4 +296,104 @@ TEST_CASE("bad input gets one line that names it") {
   auto config = run("TF_CONFIG=nonsense troupe serve --task worker:0");
   CHECK(config.code != 0);
   CHECK(config.text.find("TF_CONFIG") != std::string::npos);
+}
+
+TEST_CASE("a command that is mistyped was said to be required; --version was unknown") {
+  auto trian = run("troupe trian fashion_mnist");
+  CHECK(trian.code != 0);
+  CHECK(trian.text.find("there is no command ") != std::string::npos);
+  CHECK(trian.text.find("train") != std::string::npos);
+  auto version = run("troupe --version");
+  CHECK(version.code == 0);
+  CHECK(std::regex_search(version.text, std::regex{"^troupe \\d+\\.\\d+"}));
+}
+
+TEST_CASE("TF_CONFIG with a task and no cluster trained alone, and ended well") {
+  for (const char* strategy : {"multi_worker_mirrored", "parameter_server", "mirrored"}) {
+    auto seen = run(
+      "TF_CONFIG=\"{\\\"sparseCluster\\\": {}, \\\"task\\\": {\\\"type\\\": \\\"worker\\\", "
+      "\\\"index\\\": 0}}\" troupe train fashion_mnist --epochs 1 --strategy "
+      + std::string{strategy});
+    CAPTURE(seen.text);
+    CHECK(seen.code != 0);
+    CHECK(seen.text.find("TF_CONFIG") != std::string::npos);
+    CHECK_FALSE(number_after(seen.text, "trained: ").has_value());
+  }
+}
+
+TEST_CASE("a limit on file sizes killed a save by SIGXFSZ: it is an error that names the file") {
+  scratch at;
+  const auto saved = (at.path / "saved").string();
+  for (const char* how : {"", "--strategy mirrored"}) {
+    auto seen =
+      run("ulimit -f 64; troupe train fashion_mnist --epochs 1 --checkpoint " + saved + " " + how);
+    CAPTURE(seen.text);
+    CHECK(seen.code > 0); // not a signal: that would be -1, or 153 of a shell
+    CHECK(seen.code < 128);
+    CHECK(seen.text.find(saved) != std::string::npos);
+    CHECK(seen.text.find("File too large") != std::string::npos);
+    CHECK(seen.text.find("ulimit -f") != std::string::npos);
+  }
+}
+
+TEST_CASE(
+  "a worker with another token: it is told to set TROUPE_TOKEN, and the coordinator logs it") {
+  scratch at;
+  const auto port = 20'000 + static_cast<int>((getpid() + 300) % 20'000);
+  const auto coordinator =
+    "--coordinator 127.0.0.1:" + std::to_string(port) + " --workers 1 --ps 1";
+  auto seen = run("TROUPE_TOKEN=right troupe serve --task chief --epochs 1 " + coordinator + " >"
+                  + (at.path / "chief").string()
+                  + " 2>&1 & chief=$!; TROUPE_TOKEN=wrong troupe serve --task worker:0 "
+                  + coordinator + "; code=$?; troupe serve --task worker:0 " + coordinator
+                  + "; kill $chief; wait $chief; exit $code");
+  CAPTURE(seen.text);
+  CHECK(seen.code != 0);
+  CHECK(seen.text.find("its token is not the coordinator") != std::string::npos);
+  CHECK(seen.text.find("it has no token and the coordinator one") != std::string::npos);
+  CHECK(seen.text.find("TROUPE_TOKEN") != std::string::npos);
+  std::ifstream file{at.path / "chief"};
+  const std::string log{std::istreambuf_iterator<char>{file}, {}};
+  CAPTURE(log);
+  CHECK(log.find("refused: wrong_peer: hello of worker:0: its token is not the coordinator")
+        != std::string::npos);
+  CHECK(log.find("it has no token") != std::string::npos);
+}
+
+TEST_CASE(
+  "the flags of a program's runtime were in no text: --troupe-help lists them and ends, and so "
+  "does the manual") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::fflush(nullptr); // what is not printed yet is not to be the child's
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 1);
+    std::string words[] = {"program", "--own-flag", "--troupe-help"};
+    char* argv[] = {words[0].data(), words[1].data(), words[2].data()};
+    (void)troupe::runtime::options_from_args(3, argv);
+    _exit(99); // it was to end before
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (ssize_t n = 0; (n = read(ends[0], chunk.data(), chunk.size())) > 0;)
+    text.append(chunk.data(), static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(text == troupe::runtime::flags_help());
+
+  const char* source = std::getenv("TROUPE_SOURCE");
+  REQUIRE(source != nullptr);
+  std::ifstream page{std::filesystem::path{source} / "docs/clusters.md"};
+  const std::string manual{std::istreambuf_iterator<char>{page}, {}};
+  const std::regex flag{"--(troupe-[a-z-]+|cluster|task)"};
+  int flags = 0;
+  for (auto at = std::sregex_iterator{text.begin(), text.end(), flag}; at != std::sregex_iterator{};
+       ++at, ++flags)
+    CHECK_MESSAGE(manual.find("`" + at->str()) != std::string::npos, at->str());
+  CHECK(flags >= 14);
 }

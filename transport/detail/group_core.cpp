@@ -74,6 +74,7 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   spec_.members = std::move(members);
   spec_.locality =
     options_.locality.value_or(env_.transport.shares_memory() ? this_locality() : group_locality{});
+  spec_.list_is_given = options_.lists_are_given;
   class_ = group_class::network;
   keeps_core_ = false;
   operation_ = 0;
@@ -167,7 +168,7 @@ std::string group_core::epoch_name() const {
 }
 
 std::string group_core::whole_name(const collective_task& task) const {
-  return to_string(task) + ", operation " + std::to_string(operation_) + " of " + epoch_name();
+  return doing(task) + ", operation " + std::to_string(operation_) + " of " + epoch_name();
 }
 
 std::string group_core::names(const std::vector<std::uint32_t>& ranks) const {

@@ -12,6 +12,7 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::size_t hello_bytes = 64;
+constexpr std::size_t list_bytes_max = 8192;
 constexpr std::size_t notice_text_max = 4096;
 constexpr std::size_t notice_missing_max = 1024;
 constexpr std::size_t notice_doing_max = 1024;
@@ -54,13 +55,17 @@ std::string encode(const group_hello& hello) {
   append(out, hello.locality.host);
   append(out, hello.locality.process);
   append(out, hello.attempt);
-  append(out, std::uint32_t{hello.is_data});
+  append(out, std::uint32_t{hello.compares ? 2u : hello.is_data ? 1u : 0u});
   append(out, hello.life);
+  if (!hello.list.empty()) {
+    append(out, static_cast<std::uint32_t>(hello.list.size()));
+    out += hello.list;
+  }
   return out;
 }
 
 std::optional<group_hello> decode_hello(std::string_view meta) {
-  if (meta.size() != hello_bytes)
+  if (meta.size() < hello_bytes)
     return std::nullopt;
   group_hello out;
   out.group = take<std::uint64_t>(meta);
@@ -72,10 +77,68 @@ std::optional<group_hello> decode_hello(std::string_view meta) {
   out.locality.host = take<std::uint64_t>(meta);
   out.locality.process = take<std::uint64_t>(meta);
   out.attempt = take<std::uint32_t>(meta);
-  const auto is_data = take<std::uint32_t>(meta);
-  out.is_data = is_data == 1;
+  const auto purpose = take<std::uint32_t>(meta);
+  out.is_data = purpose == 1;
+  out.compares = purpose == 2;
   out.life = take<std::uint64_t>(meta);
-  return is_data <= 1 ? std::optional{out} : std::nullopt;
+  if (purpose > 2)
+    return std::nullopt;
+  if (meta.empty())
+    return out;
+  if (meta.size() <= sizeof(std::uint32_t) || meta.size() > sizeof(std::uint32_t) + list_bytes_max)
+    return std::nullopt;
+  const auto list_bytes = take<std::uint32_t>(meta);
+  if (list_bytes != meta.size())
+    return std::nullopt;
+  out.list = meta;
+  return out;
+}
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto end = std::min(text.find('\n', at), text.size());
+    auto& line = out.emplace_back(text.substr(at, end - at));
+    for (char& c : line) // what others send is shown
+      c = c < ' ' || c > '~' ? '?' : c;
+    at = end + 1;
+  }
+  return out;
+}
+
+} // namespace
+
+std::string list_text(const std::vector<collective_member>& members) {
+  std::string out;
+  for (const collective_member& m : members) {
+    out += m.name + " " + m.address + "\n";
+    if (out.size() > list_bytes_max)
+      return {};
+  }
+  return out;
+}
+
+std::string difference(const named_list& ours, const named_list& theirs) {
+  const auto a = lines_of(ours.text);
+  const auto b = lines_of(theirs.text);
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] != b[i])
+      return "in place " + std::to_string(i) + " " + ours.whose + " has " + a[i] + ", "
+             + theirs.whose + " has " + b[i];
+  return ours.whose + " has " + std::to_string(a.size()) + " members, " + theirs.whose + " has "
+         + std::to_string(b.size());
+}
+
+std::pair<std::string, std::string> list_line(const std::string& text, std::uint32_t rank) {
+  const auto lines = lines_of(text);
+  if (rank >= lines.size())
+    return {};
+  const auto space = lines[rank].rfind(' ');
+  if (space == std::string::npos)
+    return {};
+  return {lines[rank].substr(0, space), lines[rank].substr(space + 1)};
 }
 
 std::string encode(const group_challenge& challenge) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -34,7 +35,8 @@ inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .bulk_bytes_max = 0};
 
 /// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
-/// attempt u32, is_data u32, life u64; all little-endian.
+/// attempt u32, purpose u32 (0 control, 1 data, 2 compares), life u64, then if there is a list
+/// list_bytes u32, list; all little-endian.
 struct group_hello {
   std::uint64_t group = 0; ///< hash of its name
   group_epoch epoch{};
@@ -48,7 +50,22 @@ struct group_hello {
   /// Fresh bits of who forms: attempts of two processes, one after the other, have the same
   /// numbers.
   std::uint64_t life = 0;
+  bool compares = false; ///< asks only whether both have the same list
+  std::string list{}; ///< `list_text` of its members, where people wrote it and it is not too long
 };
+
+/// A line for each member: its name, a space, its address. Empty when that is too long for a hello.
+std::string list_text(const std::vector<collective_member>& members);
+/// A list and whose it is.
+struct named_list {
+  std::string whose{};
+  std::string text{};
+};
+/// Where two of them first differ, for both sides: "worker:0 at a:1 has 2 members, worker:1 at b:1
+/// has 3", "in place 1 worker:0 at a:1 has worker:1 b:1, worker:1 at b:1 has worker:1 c:1".
+std::string difference(const named_list& ours, const named_list& theirs);
+/// A line of such a list as (name, address); empty strings where there is none.
+std::pair<std::string, std::string> list_line(const std::string& text, std::uint32_t rank);
 
 /// The list as `group_hello::members` tells it.
 std::uint64_t hash_of(const std::vector<collective_member>& members);

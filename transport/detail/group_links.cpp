@@ -11,6 +11,7 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::size_t callers_max = 1024;
+constexpr std::size_t refused_max = 64;
 constexpr std::uint64_t answer_bytes_max = 4096; // queued for one peer
 constexpr duration hello_max = std::chrono::seconds{5};
 
@@ -182,7 +183,11 @@ group_door::progress group_door::hear(caller& who, time_point now) {
   }
   const auto proof = kind == group_frame::proof ? decode_proof(who.reader.meta()) : std::nullopt;
   if (!proof || !same_code(proof->code, dialer_code(token_, *who.claims, who.asked))) {
-    refuse(std::move(who), errc::wrong_peer, "the caller does not know the group's token");
+    if (refused_.size() < refused_max)
+      refused_.emplace_back(who.claims->from, "it calls, and does not know the group's token: "
+                                                + std::string{token_advice});
+    refuse(std::move(who), errc::wrong_peer,
+           "the caller does not know the group's token: " + std::string{token_advice});
     return progress::refused;
   }
   who.asks = proof->mine;
@@ -236,6 +241,8 @@ void group_door::forget(channel_poller& poller) {
 
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank) {
   std::string out = "member " + std::to_string(rank);
+  if (rank < members.size() && !members[rank].name.empty())
+    out = members[rank].name + ", " + out;
   if (rank < members.size())
     out += " (id " + std::to_string(members[rank].id) + " at " + members[rank].address + ")";
   return out;

@@ -269,7 +269,8 @@ TEST_CASE("what a step throws is reported with type, words, and who it was") {
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].outcome == attempt_outcome::failed);
   CHECK(ends[0].why.code == errc::user_code);
-  CHECK(ends[0].why.text == "std::runtime_error: thrown");
+  CHECK(ends[0].why.text
+        == "step 'lanes_test.throw', closure 1:1, attempt 1: std::runtime_error: thrown");
   CHECK(ends[0].why.where.task == task_id{.job = job_kind::worker, .index = 0});
   CHECK(ends[0].why.where.inc.counter == 1);
 }
@@ -402,7 +403,8 @@ TEST_CASE("PS-W12 resources are built in the order ordered, before any closure t
   CHECK(ends[1].outcome == attempt_outcome::finished);
   REQUIRE(t.made.size() == 2);
   CHECK(value_of(t.made[0].id) == 3);
-  CHECK(t.made[0].why.text == "std::runtime_error: not today");
+  CHECK(t.made[0].why.text
+        == "the function 'lanes_test.cannot_make' of resource 3: std::runtime_error: not today");
   CHECK(t.made[1].why.code == errc::none);
   t.lanes->drop_resources({static_cast<resource_id>(4)});
   t.push({t.order("use", 5)});
@@ -425,7 +427,8 @@ TEST_CASE(
   CHECK(ends[1].outcome == attempt_outcome::finished);
   REQUIRE(t.made.size() == 1);
   CHECK(t.made[0].why.code == errc::deadline);
-  CHECK(t.made[0].why.text == "the function of resource 4 hung past its limit");
+  CHECK(t.made[0].why.text
+        == "the function 'lanes_test.make_for_ever' of resource 4: it hung past its limit");
   the_door.let_go(); // what it makes now is nobody's
   t.push({t.order("use", 3)});
   CHECK(t.ended(1)[0].why.code == errc::input_failed);

@@ -226,4 +226,34 @@ TEST_CASE("a deadline of 30 seconds that is given is not taken for none") {
   });
 }
 
+TEST_CASE(
+  "a tensor without a value was as good as an f32 scalar: it is refused, and nothing changes") {
+  auto s = mirrored_over(2);
+  auto v = s.scope([&] {
+    return make_variable({.name = "v",
+                          .initial = tensor::scalar(1.0f),
+                          .aggregation = variable_aggregation::mean,
+                          .optimizer = sgd(1.0f)});
+  });
+  auto in_replicas = [&](auto f) {
+    return failure_of([&] { s.run([&](replica_context& ctx) { f(ctx); }); });
+  };
+  names(failure_of([&] { v.assign(tensor{}); }), errc::invalid_argument, {"expected f32[]"});
+  names(failure_of([&] {
+          v.assign(parts({tensor::scalar(2.0f), tensor{}}));
+        }),
+        errc::invalid_argument, {"'v'", "component 1", "no value"});
+  names(in_replicas([&](auto&) { v.assign_add(tensor{}); }), errc::invalid_argument,
+        {"expected f32[]"});
+  names(in_replicas([&](auto& ctx) { ctx.apply({v}, {tensor{}}); }), errc::invalid_argument,
+        {"'v'", "the gradient has no value", "expected f32[]"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.all_reduce(reduce_op::sum, tensor{}); }),
+        errc::invalid_argument, {"all_reduce", "no value"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.all_gather(tensor{}); }), errc::invalid_argument,
+        {"all_gather", "no value"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.broadcast(tensor{}, 0); }), errc::invalid_argument,
+        {"broadcast", "no value"});
+  CHECK(copies(v) == std::vector<float>{1, 1});
+}
+
 } // namespace

@@ -169,8 +169,8 @@ TEST_CASE("PS-SLICE-MASK a mask that does not fit is refused") {
   const boolean_mask deep{tensor::zeros(dtype::u8, {8, 2, 1})};
   CHECK(refusal({8, 2}, {deep}, "does not lead") == errc::shape_mismatch);
   const boolean_mask floats{tensor::zeros(dtype::f32, {8})};
-  CHECK(refusal({8, 2}, {floats}, "must be u8") == errc::dtype_mismatch);
-  CHECK(refusal({8, 2}, {boolean_mask{}}, "must be u8") == errc::dtype_mismatch);
+  CHECK(refusal({8, 2}, {floats}, "must be of u8") == errc::dtype_mismatch);
+  CHECK(refusal({8, 2}, {boolean_mask{}}, "must be of u8") == errc::dtype_mismatch);
   const boolean_mask good{tensor::zeros(dtype::u8, {8})};
   CHECK(refusal({8, 2}, {good, 0}, "stands alone") == errc::invalid_argument);
 }

@@ -101,7 +101,9 @@ TEST_CASE("tokens: a wrong one, or none, is refused and counted") {
     const auto formed = group.form(group_epoch{1}, 400ms);
     CHECK_MESSAGE(says(formed[0], errc::deadline, "member 1"), text_of(formed[0]));
     CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "member 0"), text_of(formed[1]));
-    CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "token"), text_of(formed[1]));
+    CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "TROUPE_TOKEN"), text_of(formed[1]));
+    CHECK_MESSAGE(says(formed[0], errc::deadline, "TROUPE_TOKEN"),
+                  text_of(formed[0])); // not "in vain" alone
     CHECK(group[0].counters().callers_refused >= 1);
     CHECK(!group[0].barrier());
   }
