@@ -106,7 +106,7 @@ auto cluster::persist(F call) -> decltype(call(std::declval<parameter_client&>()
   const auto until = after(env_.clock.now(), request_max_);
   for (duration pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
     auto& client = thread.begin();
-    auto done = named(call(client));
+    auto done = call(client);
     if (done)
       return done;
     client.abandon(); // late answers are not the next try's, nor the next call's
@@ -114,7 +114,7 @@ auto cluster::persist(F call) -> decltype(call(std::declval<parameter_client&>()
     const bool passes = why.where.task.job == job_kind::ps && is_fault_of_the_way(why.code)
                         && !is_gone(why.where.task.index);
     if (!passes || after(env_.clock.now(), pause) >= until)
-      return done;
+      return named(std::move(done));
     mark(env_, "cluster.program_call_tried_again");
     rest(pause);
   }

@@ -222,7 +222,10 @@ membership_actor_options runtime::impl::membership_settings() {
 std::function<void(const std::string&)> runtime::impl::notices() const {
   if (options_.on_notice || !own_env_)
     return options_.on_notice;
-  return [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  return [](const std::string& line) {
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    std::fflush(stderr); // the process may be about to leave without its last steps
+  };
 }
 
 coordinator_options runtime::impl::coordinator_settings() {

@@ -67,7 +67,7 @@ struct worker_lanes::running_step {
     const auto* entry = function_table::global().at(function);
     const auto name = entry ? entry->name : "function " + std::to_string(value_of(function));
     const auto what = builds
-                        ? "resource " + std::to_string(value_of(*builds)) + ", built by " + name
+                        ? "resource " + std::to_string(value_of(*builds)) + ", built by " + name + ","
                         : "closure " + std::to_string(value_of(closure.term)) + ":"
                             + std::to_string(closure.seq) + " of " + name + ", attempt "
                             + std::to_string(value_of(attempt)) + ",";

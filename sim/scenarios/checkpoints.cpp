@@ -171,16 +171,18 @@ void build_checkpoints(scenario_run& run) {
 
 // --- saves that are over before all servers have answered
 
-/// Links between the coordinator and its servers that stall again and again.
+/// Links between the coordinator and its servers that stall again and again, each time for less
+/// than is taken for a loss.
 void stall_servers(scenario_run& run) {
   auto draws = run.draws("stalls");
-  for (auto left = 8 + draws.below(8); left > 0; --left) {
+  for (auto when = 300ms; when < 6s; when += 200ms + std::chrono::milliseconds{draws.below(500)}) {
     node_name from = chief;
     node_name to = server{static_cast<std::uint32_t>(draws.below(run.shape().servers))};
     if (draws.below(2) == 0)
       std::swap(from, to);
-    const auto when = 500ms + std::chrono::milliseconds{draws.below(5'000)};
-    run.cluster().at(when).stall(from, to, std::chrono::milliseconds{50 + draws.below(900)});
+    const auto length = std::chrono::milliseconds{20 + draws.below(400)};
+    run.cluster().at(when).stall(from, to, length);
+    when += length;
   }
 }
 
@@ -188,12 +190,12 @@ void stall_servers(scenario_run& run) {
 /// of one is no answer to the next.
 void build_late_saves(scenario_run& run) {
   auto log = run.share<save_log>();
-  run.cluster().settings().quiesce_ms_max = 100 + run.draws("quiesce").below(400);
+  run.cluster().settings().quiesce_ms_max = 50 + run.draws("quiesce").below(250);
   make_cluster(run, [&run, log](process& p) {
     run_program(run, p, [&] {
       saving_program program{run, p, *log};
       auto draws = run.draws("saves");
-      auto hasty = [&] { return std::chrono::milliseconds{1 + draws.below(400)}; };
+      auto hasty = [&] { return std::chrono::milliseconds{1 + draws.below(200)}; };
       auto options = saving_work();
       options.batch_max = 12;
       options.between = [&](std::int64_t) {
@@ -325,7 +327,7 @@ const scenario late_saves{.name = "late_saves",
                           .text = "saves that are over before all servers have answered",
                           .shape_min = {.workers = 2, .servers = 2, .closures = 120},
                           .shape_max = large_cluster,
-                          .faults = {.rates = {{worker_crash, 300, 2}, {delay, 400, 3}}},
+                          .faults = {.rates = {{worker_crash, 300, 2}}},
                           .build = build_late_saves};
 
 const scenario server_restart{.name = "server_restart",

@@ -245,7 +245,7 @@ TEST_CASE(
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     small_world s{1, 2, seed};
     for (int i = 1; i <= 40; ++i)
-      s.w.at(i * 25ms).reset(chief, server{static_cast<std::uint32_t>(i % 2)});
+      s.w.at(i * 25ms).reset(chief, server{static_cast<std::uint32_t>(i % 2)}, reset_channels);
     float total = 0;
     auto out = s.run([&](process& p) {
       cluster_parts c{p};

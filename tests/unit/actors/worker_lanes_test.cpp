@@ -436,7 +436,7 @@ TEST_CASE(
   CHECK(ends[1].outcome == attempt_outcome::finished);
   REQUIRE(t.made.size() == 1);
   CHECK(t.made[0].why.code == errc::deadline);
-  CHECK(t.made[0].why.text == "the function of resource 4 hung past its limit");
+  CHECK(t.made[0].why.text == "resource 4, built by lanes_test.make_for_ever, ran past its deadline of 1 ms");
   the_door.let_go(); // what it makes now is nobody's
   t.push({t.order("use", 3)});
   CHECK(t.ended(1)[0].why.code == errc::input_failed);
