@@ -117,7 +117,12 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
   auto index = msg.task.index;
   if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
     linked_.erase(at);
-  if (msg.clean || ending_ || !core_.is_up(index, msg.inc))
+  if (!core_.is_up(index, msg.inc))
+    return;
+  links_.at(index).over = true;
+  if (losing_.contains(index))
+    return last_words_came(index);
+  if (msg.clean || ending_)
     return;
   mark(env_, "coordinator.link_lost");
   tell(self_, membership_,
@@ -126,6 +131,8 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
 
 void coordinator_state::worker_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
+  if (losing_.contains(index)) // nobody speaks on its last incarnation's link any more
+    last_words_came(index);
   if (links_.contains(index)) { // the loss of its last incarnation is on its way here
     mark(env_, "coordinator.worker_replaced");
     worker_lost(index,
@@ -266,7 +273,7 @@ void coordinator_state::on_lost(member_lost& msg) {
         at != joining_.end() && at->second.who.inc == msg.who.inc)
       joining_.erase(at);
     if (core_.is_up(msg.who.task.index, msg.who.inc))
-      worker_lost(msg.who.task.index, msg);
+      await_last_words(msg.who.task.index, msg);
   } else if (msg.who.task.job == job_kind::ps) {
     auto at = servers_.find(msg.who.task.index);
     if (at != servers_.end() && at->second.who.inc == msg.who.inc)
@@ -274,7 +281,28 @@ void coordinator_state::on_lost(member_lost& msg) {
   }
 }
 
+/// What it has begun and ended decides whom its loss is blamed on.
+void coordinator_state::await_last_words(std::uint32_t index, member_lost& msg) {
+  const auto& w = core_.workers().at(index);
+  if (!options_.end_link || msg.clean || links_.at(index).over || w.flights.empty()
+      || given_up_.contains(index))
+    return worker_lost(index, msg);
+  core_.set_leaving(index);
+  const std::uint64_t number = (std::uint64_t{index} << 32) | msg.who.inc.counter;
+  losing_[index] = std::move(msg);
+  tell_after(self_, self_handle<coordinator_actor>(self_),
+             std::chrono::milliseconds{options_.last_words_ms},
+             tick{.what = last_words_timer, .number = number});
+}
+
+/// @pre its loss waits.
+void coordinator_state::last_words_came(std::uint32_t index) {
+  auto msg = std::move(losing_.at(index));
+  worker_lost(index, msg);
+}
+
 void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
+  losing_.erase(index);
   if (options_.end_link)
     options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
@@ -358,6 +386,7 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
 
 void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
   given_up_.insert(index);
+  core_.set_leaving(index);
   const auto& w = core_.workers().at(index);
   tell(self_, membership_,
        fence_member{

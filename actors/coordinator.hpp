@@ -32,6 +32,9 @@ struct coordinator_options {
   std::uint64_t settle_every = 256; ///< ends between two settle lists, at least
   std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
   std::uint64_t recall_ms = 2;      ///< a waiting closure may be asked back after that
+  /// A worker's loss is known by one connection, what it said last comes on another, its link: so
+  /// long the loss waits for the link's end.
+  std::uint64_t last_words_ms = 100;
   std::uint32_t max_strikes = 5;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
@@ -131,7 +134,8 @@ private:
     settle_timer = 1,
     quiesce_timer = 2,
     recall_timer = 3,
-    work_timer = 4
+    work_timer = 4,
+    last_words_timer = 5
   };
 
   struct server {
@@ -143,6 +147,7 @@ private:
   struct worker_link {
     worker_actor handle{};
     bool local = false;
+    bool over = false; ///< all that it said has come
     std::vector<lane_status> lanes{};
   };
   /// An end that the user may hear of only when no server can apply anything of the closure any
@@ -175,6 +180,8 @@ private:
   void raise_term(term_no above);
   void on_grant(std::uint32_t index, const incarnation& inc, term_no asked, term_answer& answer);
   void check_started();
+  void await_last_words(std::uint32_t index, member_lost& msg);
+  void last_words_came(std::uint32_t index);
   void worker_lost(std::uint32_t index, const member_lost& msg);
   void server_lost(std::uint32_t index, const member_lost& msg);
   void give_up_worker(std::uint32_t index, const std::string& reason);
@@ -226,6 +233,7 @@ private:
   std::map<std::uint32_t, server> servers_{};
   std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
   std::map<std::uint32_t, worker_link> links_{};
+  std::map<std::uint32_t, member_lost> losing_{};    ///< lost, with a link that has not ended
   std::map<std::uint32_t, member_joined> joining_{}; ///< members whose link is not there yet
   std::map<std::uint32_t, worker_linked> linked_{}; ///< links of whom membership has not spoken yet
   std::map<variable_id, variable_spec> variables_{};

@@ -531,6 +531,16 @@ void coordinator_state::on_tick(tick& msg) {
       if (queue() && ends_since_list_ > 0)
         send_settle_list();
       break;
+    case last_words_timer: {
+      const auto index = static_cast<std::uint32_t>(msg.number >> 32);
+      if (auto at = losing_.find(index);
+          at != losing_.end()
+          && at->second.who.inc.counter == static_cast<std::uint32_t>(msg.number)) {
+        mark(env_, "coordinator.last_words_missing");
+        last_words_came(index);
+      }
+      break;
+    }
     case recall_timer:
       recall_timer_set_ = false;
       maybe_recall();

@@ -57,7 +57,8 @@ std::size_t dispatch_core::room(std::uint32_t index, function_index function,
                                 const function_times& times) const {
   const auto& w = workers_.at(index);
   auto limit = w.lanes + prefetch_credits(times.median_ns(function));
-  return w.flights.size() >= limit || w.recalls > 0 || w.stuck ? 0 : limit - w.flights.size();
+  const bool closed = w.recalls > 0 || w.stuck || w.leaving;
+  return w.flights.size() >= limit || closed ? 0 : limit - w.flights.size();
 }
 
 bool dispatch_core::worth_sending(std::uint32_t index, std::size_t count, std::size_t room) const {

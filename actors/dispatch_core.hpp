@@ -50,6 +50,7 @@ public:
     std::deque<flight> flights{};
     std::uint32_t recalls = 0; ///< asked back and not answered
     bool stuck = false;        ///< its lanes have been silent for very long: nothing is sent there
+    bool leaving = false;      ///< it is given up, or lost and not yet taken down: the same
   };
 
   /// @pre the worker is not up.
@@ -90,6 +91,7 @@ public:
   /// waits in the queue, or whose lanes are stuck: all that wait there.
   std::optional<recall> plan_recall_for(std::uint32_t index, std::optional<int> top) const;
   void set_stuck(std::uint32_t index, bool stuck) { workers_.at(index).stuck = stuck; }
+  void set_leaving(std::uint32_t index) { workers_.at(index).leaving = true; }
   void recall_sent(std::uint32_t index, std::uint32_t count);
   void recall_answered(std::uint32_t index, std::uint32_t count);
 

@@ -65,6 +65,7 @@ constexpr list_line marks[] = {
   {"coordinator.end_confirmed_later",
    "an end is told once no server can apply more of its closure"},
   {"coordinator.hung_step_given_up", "the coordinator hears that a worker gave a hung step up"},
+  {"coordinator.last_words_missing", "a lost worker's link did not end in time"},
   {"coordinator.late_cut_dropped", "a server answered to a cut whose save was over"},
   {"coordinator.late_grant_dropped", "a server's grant came for a term that was given up"},
   {"coordinator.link_lost", "a worker's link ended without a goodbye"},

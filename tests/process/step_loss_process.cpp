@@ -117,7 +117,7 @@ TEST_CASE(
     CHECK(e.code() == tr::errc::poisoned);
     CHECK(says(e.what(), "crashing_step took 5 workers with it: worker:0"));
   }
-  CHECK(shared_page::get().entered == 5);
+  CHECK(shared_page::get().entered.load() == 5);
   for (int status : lives.statuses)
     CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
   auto line = told.first("crashing_step");
@@ -147,7 +147,7 @@ TEST_CASE(
                  "took 2 workers with it: worker:0 (past its deadline of 300 ms), "
                  "worker:0 (past its deadline of 300 ms)"));
     }
-    CHECK(shared_page::get().entered == 2);
+    CHECK(shared_page::get().entered.load() == 2);
     for (int status : lives.statuses)
       CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 75));
     CHECK(lives.ended >= 1);

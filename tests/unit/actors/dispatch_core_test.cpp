@@ -79,6 +79,17 @@ TEST_CASE("a worker that was asked to give back gets nothing before it has answe
   core.recall_answered(7, 1); // nor does a worker that has gone
 }
 
+TEST_CASE("a worker that is given up gets nothing more, whatever room it has") {
+  dispatch_core core;
+  function_times times;
+  core.worker_up(0, first_life, 1);
+  core.set_leaving(0);
+  CHECK(core.room(0, fn, times) == 0);
+  core.worker_down(0);
+  core.worker_up(0, {.counter = 2, .nonce = 12}, 1); // its next life does
+  CHECK(core.room(0, fn, times) == 2);
+}
+
 TEST_CASE("a settle list is due after several times as many ends as it names") {
   dispatch_core core;
   core.worker_up(0, first_life, 1);
