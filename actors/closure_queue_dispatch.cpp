@@ -256,14 +256,17 @@ void closure_queue::mark_ended(std::span<closure_end> ends) {
   unique_lock lock{mutex_};
   if (stopped_)
     return;
+  bool came_back = false;
   for (closure_end& one : ends) {
     const queued_closure_ptr c = leave_flight(one.which);
+    came_back |= c->unacknowledged && one.status != remote_status::ready;
     const bool cancelled = one.status == remote_status::failed && one.why.code == errc::cancelled;
     end(*c, cancelled ? remote_status::cancelled : one.status, std::move(one.value),
         std::move(one.why), then);
     feed_arrived(then);
   }
-  wake_waiters();
+  if (!(came_back && planted(planted_bug::lost_wake_up)))
+    wake_waiters();
   run(lock, then);
 }
 
