@@ -180,6 +180,7 @@ failure closure_queue::raise(unique_lock& lock, time_point deadline, after_unloc
   raiser_ = true;
   if (!raising_) {
     raising_ = true;
+    cancel_unacknowledged("another closure failed", then);
     trace(env_, "queue.raise_begun", {{"in_flight", in_flight_}, {"queued", queued()}});
     if (in_flight_ > 0 && hooks_.on_cancel) {
       const std::uint64_t generation = generation_;
@@ -234,6 +235,7 @@ void closure_queue::end_everything(after_unlock& then) {
             [](const auto& a, const auto& b) { return a->id < b->id; });
   in_flight_ = 0;
   alone_.clear();
+  unconfirmed_.clear();
   for (const auto& c : flying)
     cancel(*c, because, then);
 }
@@ -249,6 +251,23 @@ void closure_queue::cancel_queued(const char* because, after_unlock& then) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   for (const auto& c : all)
     cancel(*c, because, then);
+}
+
+/// Those that nobody may hear of yet: in flight, so that the raise waits for the coordinator.
+void closure_queue::cancel_unacknowledged(const char* because, after_unlock& then) {
+  auto some = lanes_.move_unacknowledged();
+  for (auto at = aside_.begin(); at != aside_.end();) {
+    if (!at->second->unacknowledged) {
+      ++at;
+      continue;
+    }
+    some.push_back(std::move(at->second));
+    at = aside_.erase(at);
+  }
+  for (auto& c : some) {
+    auto why = cancellation(*c, because);
+    end_when_confirmed(std::move(c), remote_status::cancelled, std::move(why), then);
+  }
 }
 
 // -- what is -------------------------------------------------------------------------------------

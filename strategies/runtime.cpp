@@ -266,6 +266,15 @@ membership_actor_options runtime::impl::membership_settings() {
   return out;
 }
 
+std::function<void(const std::string&)> runtime::impl::notices() const {
+  if (options_.on_notice || !own_env_)
+    return options_.on_notice;
+  return [](const std::string& line) {
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    std::fflush(stderr); // the process may be about to leave without its last steps
+  };
+}
+
 coordinator_options runtime::impl::coordinator_settings() {
   coordinator_options out{.server_tasks = options_.server_tasks,
                           .servers = options_.servers,
@@ -275,6 +284,7 @@ coordinator_options runtime::impl::coordinator_settings() {
                           .cancel_grace_ms = options_.cancel_grace_ms,
                           .max_strikes = options_.max_strikes};
   out.on_member = options_.on_member;
+  out.say = notices();
   out.queue.queue_len_max = options_.queue_len_max;
   out.queue.no_worker_ms_max = static_cast<std::int64_t>(options_.no_worker_ms_max);
   return out;
@@ -519,6 +529,7 @@ void runtime::impl::start_worker() {
                                  control->end({task, self}, {});
                                },
                              .own_process = true,
+                             .say = notices(),
                              .lanes_out = local.lanes});
   follow_end(actor);
   watch_devices(task, actor);

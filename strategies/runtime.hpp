@@ -111,6 +111,10 @@ struct runtime_options {
   /// Called for every member that comes and goes, for launchers and status pages. On an actor's
   /// thread: must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
+  /// Takes a line about what goes wrong and may come to an error or an end of this process: a step
+  /// that takes its workers with it, one that hangs past its deadline. Null: it goes to stderr, and
+  /// nowhere for a host that brings its own environment. On an actor's thread: must not wait.
+  std::function<void(const std::string& line)> on_notice{};
   /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
   bool handle_signals = false;
 };

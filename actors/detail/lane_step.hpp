@@ -62,13 +62,22 @@ struct worker_lanes::running_step {
       closure{what.order.id},
       attempt{what.order.attempt},
       function{what.is_resource ? what.make.function : what.order.function},
+      limit{std::chrono::milliseconds{limit_ms}},
       client{through},
       started{env.clock.now()},
+      may_begin{what.is_resource || !what.order.announce},
       entered_ns{started.time_since_epoch().count()} {
     if (what.is_resource)
       builds = what.make.id;
     if (limit_ms > 0)
-      give_up_at = after(started, std::chrono::milliseconds{limit_ms});
+      give_up_at = after(started, limit);
+  }
+  /// Which step hung past which limit. @pre the owner's lock is held.
+  std::string what_hung() const {
+    const bool own = limit > duration{} && give_up_at >= after(started, limit);
+    return words()
+           + (own ? " ran past its deadline of " + std::to_string(to_ms(limit)) + " ms"
+                  : std::string{" went on after its cancel for longer than it was given"});
   }
   time_point last_entry() const {
     return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
@@ -103,9 +112,11 @@ struct worker_lanes::running_step {
   const closure_id closure;
   const attempt_no attempt;
   const function_index function;
+  const duration limit;                ///< 0: none
   std::optional<resource_id> builds{}; ///< it is a resource's function, not a closure's
   parameter_client* client;            ///< under the owner's lock; null once the step ended
   const time_point started;
+  bool may_begin;                       ///< under the owner's lock; false: announced first
   time_point give_up_at = never;        ///< under the owner's lock
   std::atomic<std::int64_t> entered_ns; ///< when the step last called Troupe
   std::atomic<bool> cancelled{false};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/coordinator.hpp>
@@ -41,6 +42,12 @@ public:
   /// Runs `body` on the coordinator actor and waits for what it promises.
   template <class T, class F>
   T call(std::string_view what, duration timeout, F body) {
+    check_open(what);
+    return try_call<T>(what, timeout, std::move(body)).value_or_throw();
+  }
+  /// The same, with what fails as a value.
+  template <class T, class F>
+  result<T> try_call(std::string_view what, duration timeout, F body) {
     class posted final : public coordinator_call {
     public:
       posted(F f, std::shared_ptr<promise_slot<T>> to) : body_{std::move(f)}, to_{std::move(to)} {}
@@ -54,10 +61,9 @@ public:
       F body_;
       std::shared_ptr<promise_slot<T>> to_;
     };
-    check_open(what);
     auto slot = std::make_shared<promise_slot<T>>(env_);
     post(std::make_shared<posted>(std::move(body), slot));
-    return slot->wait(after(env_.clock.now(), timeout), what).value_or_throw();
+    return slot->wait(after(env_.clock.now(), timeout), what);
   }
   void post(std::shared_ptr<coordinator_call> call);
   /// Throws `unavailable` once the runtime has ended: nothing behind the references is there any
@@ -66,7 +72,8 @@ public:
   bool closed() const { return closed_.load(); }
   duration request_max() const { return request_max_; }
 
-  /// For the program: effect once by (term, calling thread, call number).
+  /// For the program: effect once by (term, calling thread, call number), so that a call whose way
+  /// to a living server fails is tried again, for as long as a request may take.
   std::vector<variable_value> read(std::span<const variable_id> variables);
   tensor gather(variable_id variable, const tensor& indices);
   void mutate(std::span<const mutation> ops);
@@ -120,6 +127,10 @@ private:
     std::unique_ptr<parameter_client> client{};
   };
   class borrowed;
+  template <class F>
+  auto persist(F call) -> decltype(call(std::declval<parameter_client&>()));
+  bool is_gone(std::uint32_t server);
+  void rest(duration d);
 
   const environment& env_;
   std::shared_ptr<coordinator_shared> shared_;

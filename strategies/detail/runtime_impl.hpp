@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -78,6 +79,7 @@ private:
   void wait_started();
   result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
+  std::function<void(const std::string&)> notices() const;
   coordinator_options coordinator_settings();
   member_options member_settings(const task_id& task, local_member& local);
   worker_routes embedded_routes();
