@@ -107,6 +107,14 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
     app.get_option(flag)->group("");
 }
 
+void add_export(CLI::App& app, export_command& to) {
+  app
+    .add_option("directory", to.directory, "directory of checkpoints (the newest is taken), or one")
+    ->required();
+  app.add_option("file", to.file, "the archive to write, FILE.npz")->required();
+  app.add_flag("--slots", to.slots, "also the optimizers' slots and step counts");
+}
+
 [[noreturn]] void refuse(const std::string& text) { tr::throw_failure(tr::errc::bad_config, text); }
 
 /// Flags that the strategy would not look at are mistakes about what is going to run.
@@ -190,6 +198,11 @@ void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& ra
     serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
 }
 
+void finish_export(const export_command& wanted) {
+  if (!wanted.file.ends_with(".npz"))
+    refuse("checkpoint export: the file is '" + wanted.file + "', expected FILE.npz");
+}
+
 /// Names the first argument that no flag takes, and the flag that was probably meant.
 std::string unknown(const CLI::App& app) {
   const auto rest = app.remaining(true);
@@ -236,6 +249,12 @@ command parse_command(std::vector<std::string> arguments) {
   raw_flags raw;
   auto* train_app = app.add_subcommand("train", "train a program, e.g. troupe train fashion_mnist");
   auto* serve_app = app.add_subcommand("serve", "run one task of a cluster");
+  export_command to_export;
+  auto* checkpoint_app = app.add_subcommand("checkpoint", "look after checkpoints");
+  checkpoint_app->require_subcommand(1);
+  auto* export_app =
+    checkpoint_app->add_subcommand("export", "write a checkpoint's variables as a numpy archive");
+  add_export(*export_app, to_export);
   auto* version_app = app.add_subcommand("version", "print the version");
   auto* help_app = app.add_subcommand("help", "print this text");
   add_train(*train_app, train, raw);
@@ -251,8 +270,12 @@ command parse_command(std::vector<std::string> arguments) {
       finish_serve(*serve_app, serve, raw);
       return serve;
     }
+    if (export_app->parsed()) {
+      finish_export(to_export);
+      return to_export;
+    }
   } catch (const CLI::CallForHelp&) {
-    for (const auto* sub : {train_app, serve_app})
+    for (const auto* sub : {train_app, serve_app, export_app, checkpoint_app})
       if (sub->parsed())
         return print_command{sub->help()};
     return print_command{app.help()};
@@ -270,7 +293,8 @@ command parse_command(std::vector<std::string> arguments) {
   if (version_app->parsed())
     return print_command{version_text()};
   (void)help_app;
-  return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help()};
+  return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help() + "\n"
+                       + export_app->help()};
 }
 
 namespace {

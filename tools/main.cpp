@@ -230,6 +230,12 @@ int run(const serve_command& serve) {
   return code;
 }
 
+int run(const export_command& wanted) {
+  const auto ports = tr::make_production_ports();
+  print({run_export(ports->storage(), wanted)});
+  return 0;
+}
+
 int run(const print_command& wanted) {
   std::fputs(wanted.text.c_str(), stdout);
   return 0;

@@ -115,7 +115,7 @@ private:
 
   /// The board becomes that of the save which was restored; the variables must be as it says.
   void take_over(bool disk_hit) {
-    auto stamp = all_.read(stamp_).as<std::int64_t>()[0];
+    auto stamp = all_.read(stamp_).at<std::int64_t>(0);
     auto text = "restored save " + std::to_string(stamp) + " of "
                 + std::to_string(log_.boards.size()) + ", the last that returned was "
                 + std::to_string(log_.returned);

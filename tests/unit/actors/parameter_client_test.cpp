@@ -327,8 +327,8 @@ TEST_CASE(
   auto first = x.client.read(ids).value_or_throw();
   REQUIRE(first[0].blocks.size() == 2);
   CHECK(first[0].blocks[1].row_begin == 2);
-  CHECK(first[0].blocks[1].values.bytes().data()
-        == x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values.bytes().data());
+  const auto stored = x.vars.stores[1]->read(id, shard_index{1}).value_or_throw();
+  CHECK(first[0].blocks[1].values.bytes().data() == stored.values.bytes().data());
   x.run({id, mutation_kind::assign, tensor::vector<float>({1, 2, 3, 4}), {}});
   CHECK(first[0].to_tensor() == tensor::zeros(dtype::f32, {4}));
   CHECK(x.client.read(ids).value_or_throw()[0].blocks[0].version == 1);

@@ -288,7 +288,7 @@ TEST_CASE("SYNC-I16 next inside a replica's function, and past the end") {
   auto s = mirrored_over(2);
   auto input = distribute_dataset(s, dataset::range(2).batch(2)).iterate();
   names(failure_of([&] { s.run([&] { (void)input.next(); }); }), errc::wrong_state, {"next"});
-  CHECK(input.next().only()[1].as<std::int64_t>()[0] == 1);
+  CHECK(input.next().only()[1].at<std::int64_t>(0) == 1);
   names(failure_of([&] { (void)input.next(); }), errc::end_of_data, {});
 }
 

@@ -55,9 +55,9 @@ TEST_CASE("SYNC-RED-14 SYNC-MWR-8 every worker gets the reduction over all repli
       const auto mine = s.run([](replica_context& ctx) {
         return tensor::vector<float>({static_cast<float>(id_of(ctx)), 1.0f});
       });
-      CHECK(s.reduce(reduce_op::mean, mine).as<float>()[0] == 2.5f);
+      CHECK(s.reduce(reduce_op::mean, mine).at<float>(0) == 2.5f);
       CHECK(s.reduce(reduce_op::mean, mine, 0).item<float>() == 21.0f / 12.0f);
-      CHECK(s.reduce(reduce_op::max, mine).as<float>()[0] == 5.0f);
+      CHECK(s.reduce(reduce_op::max, mine).at<float>(0) == 5.0f);
     },
     2);
 }
@@ -121,7 +121,7 @@ TEST_CASE("SYNC-VCR-3 SYNC-M6 the first worker's initial values are everybody's"
           {.name = "v", .initial = worker == 0 ? vec<float>({1, 1}) : vec<float>({0, 0})});
       });
       for (std::size_t i = 0; i < 2; ++i)
-        CHECK(v.component(i).as<float>()[1] == 1.0f);
+        CHECK(v.component(i).at<float>(1) == 1.0f);
       auto on_read = s.scope([&] {
         return make_variable({.name = "r",
                               .initial = tensor::scalar(static_cast<float>(worker)),

@@ -60,6 +60,8 @@ public:
   result<void> make_directories(const std::string& path) override { return no(path); }
   result<void> sync_directory(const std::string& path) override { return no(path); }
   result<std::vector<std::string>> list(const std::string& path) override { return no(path); }
+  result<file_kind> kind(const std::string& path) override { return no(path); }
+  result<std::unique_ptr<file_lock>> lock(const std::string& path) override { return no(path); }
 
 private:
   static failure no(const std::string& path) { return make_failure(errc::io_failed, path); }

@@ -293,7 +293,9 @@ TEST_CASE("slicing: only the shards that hold picked rows are asked, once each")
 TEST_CASE(
   "slicing: consecutive whole rows share the tensor's memory; other rows of a wrong shape throw") {
   auto whole = reference_rows();
-  CHECK(slice_tensor(whole, {slice{2, 5}}).bytes().data() == whole.rows(2, 5).bytes().data());
+  const auto slice_of_rows = slice_tensor(whole, {slice{2, 5}});
+  const auto rows = whole.rows(2, 5);
+  CHECK(slice_of_rows.bytes().data() == rows.bytes().data());
   const items index{slice{2, 5}};
   auto plan = plan_slice({8, 2}, index).value_or_throw();
   CHECK_THROWS_AS((void)apply_slice(plan, whole), error);
