@@ -1,25 +1,9 @@
-#include <cxxabi.h>
-#include <cstdlib>
 #include <string_view>
 
-#include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/lane_step.hpp>
+#include <troupe/core/thrown.hpp>
 
 namespace troupe {
-
-namespace {
-
-std::string current_exception_name() {
-  auto* type = abi::__cxa_current_exception_type();
-  if (!type)
-    return "an exception that is not C++'s";
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{
-    abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), std::free};
-  return text ? text.get() : type->name();
-}
-
-} // namespace
 
 std::optional<failure> guarded(const environment& env, const std::function<void()>& body) {
   try {
@@ -30,16 +14,12 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
   } catch (const std::exception& e) {
     trace(env, "worker.step_threw",
           {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});
-    return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
+    return current_failure();
   } catch (...) {
-    if (detail::ends_the_lane())
+    if (ends_the_lane())
       throw;
-    return make_failure(errc::user_code, current_exception_name());
+    return current_failure();
   }
-}
-
-bool detail::ends_the_lane() {
-  return current_exception_name().find("forced_unwind") != std::string::npos;
 }
 
 } // namespace troupe

@@ -7,6 +7,7 @@
 #include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/thrown.hpp>
 
 namespace troupe {
 
@@ -70,16 +71,8 @@ private:
   std::mutex& mutex_;
 };
 
-failure failure_in(const std::exception_ptr& why) {
-  try {
-    std::rethrow_exception(why);
-  } catch (const error& e) {
-    return e.details();
-  } catch (const std::exception& e) {
-    return make_failure(errc::user_code, e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, "something that is no std::exception");
-  }
+failure failure_of(const std::exception_ptr& why) {
+  return failure_in([&] { std::rethrow_exception(why); }).value_or(failure{});
 }
 
 /// Whether a replica's exception only says that another one's was first.
@@ -129,6 +122,10 @@ replica_lanes::~replica_lanes() {
       else
         s.thread->abandon();
     }
+}
+
+std::string replica_lanes::name_of(std::uint32_t local) const {
+  return "replica " + std::to_string(options_.first_id + local);
 }
 
 /// @pre the lock is held
@@ -251,10 +248,13 @@ void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::excepti
   if (why && (!run.aborted || !is_consequence(why)))
     run.errors[local] = why;
   const bool is_news = run.calls.all_ended() || run.standing_in > 0; // else to nobody
-  if (!run.aborted && why)
-    abort(run, failure_in(why), lock);
-  else if (!run.aborted && differs)
+  if (!run.aborted && why) {
+    auto first = failure_of(why);
+    first.text = name_of(local) + ": " + first.text; // to others
+    abort(run, std::move(first), lock);
+  } else if (!run.aborted && differs) {
     abort(run, std::move(*differs), lock);
+  }
   if (!is_news)
     return;
   news_.fetch_add(1, std::memory_order_release);
@@ -274,11 +274,11 @@ bool replica_lanes::note_failure(replica_run& run, failure why) {
 
 /// The others' calls end. @pre the lock is held
 void replica_lanes::interrupt_all(replica_run& run, std::unique_lock<std::mutex>& lock) {
-  const auto text = run.aborted->text;
+  const auto why = *run.aborted;
   ++run.interrupting;
   lock.unlock();
   for (std::uint32_t i = 0; options_.interrupt && i < options_.replicas; ++i)
-    options_.interrupt(i, text);
+    options_.interrupt(i, why);
   lock.lock();
   --run.interrupting;
   tell();
@@ -399,7 +399,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
     return;
   if (!run->aborted || !is_consequence(why))
     run->merge_error = why;
-  abort(*run, failure_in(why), lock);
+  abort(*run, failure_of(why), lock);
 }
 
 /// @pre the lock is held
@@ -505,8 +505,8 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
   const auto* here = lane_here();
   if (!here || here->run->of != this || here->life == life(local))
     return std::nullopt;
-  return make_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
-                                         + ": it was left behind, and another lane has its place");
+  return make_failure(errc::cancelled,
+                      name_of(local) + ": it was left behind, and another lane has its place");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
@@ -514,7 +514,7 @@ failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   std::unique_lock lock{mutex_};
   if (run->aborted)
     return consequence("call", *run->aborted);
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": "
+  why.text = name_of(local) + ": "
              + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
              + why.text;
   abort(*run, why, lock);
@@ -564,7 +564,7 @@ void replica_lanes::fail(std::uint32_t local, failure why) {
   const std::lock_guard lock{mutex_};
   if (failed_)
     return;
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
+  why.text = name_of(local) + ": " + why.text;
   failed_ = why;
   std::vector<std::shared_ptr<replica_run>> all{slots_[local].queue.begin(),
                                                 slots_[local].queue.end()};

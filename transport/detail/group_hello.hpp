@@ -90,13 +90,13 @@ struct group_welcome {
 std::optional<group_welcome> decode_welcome(std::string_view meta);
 
 /// Why an epoch ended, as one member tells the others; or why a caller is refused.
-/// Grammar: code u32, count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, text.
+/// Grammar: count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, failure
+/// (core/failure_codec.hpp).
 struct group_notice {
-  errc code = errc::revoked;
-  std::vector<std::uint32_t> missing{}; ///< ranks of those that are gone or silent
-  std::string text{};
-  group_epoch epoch{}; ///< of who refuses
-  std::string doing{}; ///< of a mismatch: what the sender does
+  failure why = make_failure(errc::revoked, {}); ///< with its retry class and who it comes from
+  std::vector<std::uint32_t> missing{};          ///< ranks of those that are gone or silent
+  group_epoch epoch{};                           ///< of who refuses
+  std::string doing{};                           ///< of a mismatch: what the sender does
 };
 
 std::string encode(const group_notice& notice);

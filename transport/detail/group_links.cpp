@@ -213,8 +213,7 @@ void group_door::refuse(caller who, errc code, const std::string& why, group_epo
   frame_writer writer{group_frame_limits};
   group_notice notice;
   notice.epoch = epoch;
-  notice.code = code;
-  notice.text = why;
+  notice.why = make_failure(code, why);
   // Whoever does not take it learns from the channel's end.
   if (writer.push(make_frame(group_frame::refuse, encode(notice))))
     static_cast<void>(static_cast<bool>(writer.pump(*who.link)));
