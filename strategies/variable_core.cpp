@@ -392,6 +392,11 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
 
 void variable_core::check_gradient(const tensor& gradient) const {
   (void)caller("apply");
+  if (spec_->optimizer.kind == optimizer_kind::none)
+    throw_failure(complaint(errc::wrong_state, "apply",
+                            "the variable has no optimizer and takes assignments only"));
+  if (!gradient.defined())
+    throw_failure(complaint(errc::shape_mismatch, "apply", "the gradient has no value"));
   if (gradient.shape() != spec_->shape)
     throw_failure(complaint(errc::shape_mismatch, "apply",
                             "the gradient's shape is " + to_string(gradient.shape()) + ", expected "
