@@ -79,9 +79,8 @@ struct storm {
   }
 
   bool was_told(const std::string& text) const {
-    return std::any_of(lines.begin(), lines.end(), [&](const line& each) {
-      return each.text.find(text) != std::string::npos;
-    });
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const line& each) { return each.text.find(text) != std::string::npos; });
   }
   /// The longest time without a line.
   duration silence() const {
