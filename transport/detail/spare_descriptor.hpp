@@ -1,11 +1,5 @@
 #pragma once
 
-#include <cerrno>
-
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <troupe/transport/detail/owned_fd.hpp>
 
 namespace troupe::detail {
@@ -14,18 +8,12 @@ namespace troupe::detail {
 /// the poller again and again: his call is taken with this one and ended, so that he hears of it.
 class spare_descriptor {
 public:
-  /// @param listening whose `accept` has failed, with errno
-  void turn_away_if_none(int listening) {
-    if ((errno != EMFILE && errno != ENFILE) || !spare_)
-      return;
-    spare_.reset();
-    owned_fd{::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC)}.reset();
-    spare_ = make();
-  }
+  spare_descriptor();
+  /// @param listening whose `accept` has just failed, with errno
+  void turn_away_if_none(int listening);
 
 private:
-  static owned_fd make() { return owned_fd{::eventfd(0, EFD_CLOEXEC)}; }
-  owned_fd spare_ = make();
+  owned_fd spare_;
 };
 
 } // namespace troupe::detail
