@@ -12,7 +12,7 @@ namespace troupe::detail {
 
 namespace {
 
-constexpr std::size_t hello_bytes = 64;
+constexpr std::size_t hello_bytes = 68;
 constexpr std::size_t notice_text_max = 4096;
 constexpr std::size_t notice_missing_max = 1024;
 constexpr std::size_t notice_doing_max = 1024;
@@ -57,6 +57,7 @@ std::string encode(const group_hello& hello) {
   append(out, hello.attempt);
   append(out, std::uint32_t{hello.is_data});
   append(out, hello.life);
+  append(out, hello.version);
   return out;
 }
 
@@ -76,6 +77,7 @@ std::optional<group_hello> decode_hello(std::string_view meta) {
   const auto is_data = take<std::uint32_t>(meta);
   out.is_data = is_data == 1;
   out.life = take<std::uint64_t>(meta);
+  out.version = take<std::uint32_t>(meta);
   return is_data <= 1 ? std::optional{out} : std::nullopt;
 }
 

@@ -29,12 +29,16 @@ enum class group_frame : std::uint8_t {
   proof = 9      ///< in answer to those: that the caller knows the token
 };
 
+/// Members of another one are told so, and not what they would read into each other's words.
+inline constexpr std::uint32_t group_protocol_version = 2;
+
 inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .meta_bytes_max = 16384,
                                                  .bulk_bytes_max = 0};
 
 /// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
-/// attempt u32, is_data u32, life u64; all little-endian.
+/// attempt u32, is_data u32, life u64,
+/// version u32; all little-endian.
 struct group_hello {
   std::uint64_t group = 0; ///< hash of its name
   group_epoch epoch{};
@@ -48,6 +52,7 @@ struct group_hello {
   /// Fresh bits of who forms: attempts of two processes, one after the other, have the same
   /// numbers.
   std::uint64_t life = 0;
+  std::uint32_t version = group_protocol_version; ///< of all that is told here and in blocks
 };
 
 /// The list as `group_hello::members` tells it.

@@ -367,6 +367,7 @@ TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   CHECK(back->attempt == 9);
   CHECK(back->is_data);
   CHECK(back->life == 10);
+  CHECK(back->version == group_protocol_version);
   CHECK(!decode_hello(text + "x"));
   CHECK(!decode_hello(text.substr(1)));
   group_notice notice{make_failure(errc::deadline, "because"), {1, 2}};
