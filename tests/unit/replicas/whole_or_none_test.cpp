@@ -137,7 +137,7 @@ TEST_CASE("SYNC-CKP-6 a position that refuses on one worker ends all alike, and 
       v.assign(2.0f);
       count = first.at = second.at = 2;
       second.refuses = worker == bad;
-      const auto who = "worker " + std::to_string(bad);
+      const auto who = "worker:" + std::to_string(bad);
       const auto begun = std::chrono::steady_clock::now();
       names(failure_of([&] { (void)ck.restore(); }), errc::user_code,
             {who.c_str(), "restore of position 'where'", "not there any more"});
