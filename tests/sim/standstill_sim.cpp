@@ -59,7 +59,10 @@ struct storm {
             env.lanes.spend(400ms);
             (void)ctx.all_reduce(reduce_op::sum, 1.0f);
           });
-          steps += me == 0 ? 1 : 0;
+          if (me == 0) {
+            ++steps;
+            lines.push_back({at->now(), {}}); // a step is no silence
+          }
         }
       } catch (const error& why) {
         last = why.what();
@@ -82,7 +85,7 @@ struct storm {
     return std::any_of(lines.begin(), lines.end(),
                        [&](const line& each) { return each.text.find(text) != std::string::npos; });
   }
-  /// The longest time without a line.
+  /// The longest time without a line or a step.
   duration silence() const {
     duration out{};
     duration before{};

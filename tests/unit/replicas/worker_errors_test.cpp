@@ -51,12 +51,12 @@ TEST_CASE("a replica that strays is a mismatch on every worker, not revoked on t
       (void)ctx.all_reduce(reduce_op::sum, vec<float>({1, 2}));
   });
   for (const auto& why : told) {
-    names(why, errc::mismatch,
-          {"replica 3", "all_gather axis 0 f32[-1]", "replica 2", "all_reduce sum f32[2]"});
+    names(why, errc::mismatch, {"all_gather axis 0 f32[-1]", "all_reduce sum f32[2]"});
     CHECK(why.retry == retry_class::no);
   }
-  CHECK(told[0].where.task == worker_1);
-  CHECK(to_string(told[0]).starts_with("mismatch at worker:1: "));
+  // Found by worker 1 among its own replicas; or first by the members, each of which says it
+  // itself.
+  CHECK((told[0].where.task == worker_1 || !is_known(told[0].where)));
 }
 
 TEST_CASE("a user's exception has its type and text on every worker") {
