@@ -1,22 +1,10 @@
-#include <cxxabi.h>
 #include <algorithm>
 #include <string_view>
 
-#include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/lane_step.hpp>
+#include <troupe/core/thrown.hpp>
 
 namespace troupe {
-
-namespace {
-
-std::string current_exception_name() {
-  auto* type = abi::__cxa_current_exception_type();
-  if (!type)
-    return "an exception that is not C++'s";
-  return readable_name(*type);
-}
-
-} // namespace
 
 std::optional<failure> guarded(const environment& env, const std::function<void()>& body) {
   try {
@@ -27,11 +15,11 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
   } catch (const std::exception& e) {
     trace(env, "worker.step_threw",
           {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});
-    return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
+    return current_failure();
   } catch (...) {
-    if (detail::ends_the_lane())
+    if (ends_the_lane())
       throw;
-    return make_failure(errc::user_code, current_exception_name());
+    return current_failure();
   }
 }
 
@@ -94,10 +82,6 @@ std::shared_ptr<void> lane_step::hold(std::vector<resource_id> ids) {
     life_.held[id] = &step_;
   }
   return mine;
-}
-
-bool detail::ends_the_lane() {
-  return current_exception_name().find("forced_unwind") != std::string::npos;
 }
 
 } // namespace troupe

@@ -7,7 +7,7 @@
 #include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/lane_context.hpp>
-#include <troupe/core/readable_name.hpp>
+#include <troupe/core/thrown.hpp>
 
 namespace troupe {
 
@@ -73,19 +73,11 @@ private:
 };
 
 /// `who` threw it, "replica 3": for the others, who have to say whose it was.
-failure failure_in(const std::exception_ptr& why, const std::string& who) {
-  try {
-    std::rethrow_exception(why);
-  } catch (const error& e) {
-    auto out = e.details();
-    if (!out.text.starts_with("replica ")) // a collective call's failure names one already
-      out.text = who + ": " + out.text;
-    return out;
-  } catch (const std::exception& e) {
-    return make_failure(errc::user_code, who + ": " + readable_name(typeid(e)) + ": " + e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, who + ": something that is no std::exception");
-  }
+failure failure_of(const std::exception_ptr& why, const std::string& who) {
+  auto out = failure_in([&] { std::rethrow_exception(why); }).value_or(failure{});
+  if (!out.text.starts_with("replica ")) // a collective call's failure names one already
+    out.text = who + ": " + out.text;
+  return out;
 }
 
 /// Whether a replica's exception only says that another one's was first.
@@ -138,6 +130,10 @@ replica_lanes::~replica_lanes() {
       else
         s.thread->abandon();
     }
+}
+
+std::string replica_lanes::name_of(std::uint32_t local) const {
+  return "replica " + std::to_string(options_.first_id + local);
 }
 
 /// @pre the lock is held
@@ -260,10 +256,11 @@ void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::excepti
   if (why && (!run.aborted || !is_consequence(why)))
     run.errors[local] = why;
   const bool is_news = run.calls.all_ended() || run.standing_in > 0; // else to nobody
-  if (!run.aborted && why)
-    abort(run, failure_in(why, "replica " + std::to_string(options_.first_id + local)), lock);
-  else if (!run.aborted && differs)
+  if (!run.aborted && why) {
+    abort(run, failure_of(why, name_of(local)), lock);
+  } else if (!run.aborted && differs) {
     abort(run, std::move(*differs), lock);
+  }
   if (!is_news)
     return;
   news_.fetch_add(1, std::memory_order_release);
@@ -283,11 +280,11 @@ bool replica_lanes::note_failure(replica_run& run, failure why) {
 
 /// The others' calls end. @pre the lock is held
 void replica_lanes::interrupt_all(replica_run& run, std::unique_lock<std::mutex>& lock) {
-  const auto text = run.aborted->text;
+  const auto why = *run.aborted;
   ++run.interrupting;
   lock.unlock();
   for (std::uint32_t i = 0; options_.interrupt && i < options_.replicas; ++i)
-    options_.interrupt(i, text);
+    options_.interrupt(i, why);
   lock.lock();
   --run.interrupting;
   tell();
@@ -408,7 +405,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
     return;
   if (!run->aborted || !is_consequence(why))
     run->merge_error = why;
-  abort(*run, failure_in(why, "a merge function"), lock);
+  abort(*run, failure_of(why, "a merge function"), lock);
 }
 
 /// @pre the lock is held
@@ -515,8 +512,8 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
   const auto* here = lane_here();
   if (!here || here->run->of != this || here->life == life(local))
     return std::nullopt;
-  return make_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
-                                         + ": it was left behind, and another lane has its place");
+  return make_failure(errc::cancelled,
+                      name_of(local) + ": it was left behind, and another lane has its place");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
@@ -528,8 +525,7 @@ failure replica_lanes::call_failed(std::uint32_t local, failure why) {
     run->calls.in_call(local) ? to_string(run->calls.current(local)) : std::string{"call"};
   const bool is_named =
     why.text.find(call) != std::string::npos; // by the group, which numbers them
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": "
-             + (is_named ? "" : call + ": ") + why.text;
+  why.text = name_of(local) + ": " + (is_named ? "" : call + ": ") + why.text;
   abort(*run, why, lock);
   return why;
 }
@@ -577,7 +573,7 @@ void replica_lanes::fail(std::uint32_t local, failure why) {
   const std::lock_guard lock{mutex_};
   if (failed_)
     return;
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
+  why.text = name_of(local) + ": " + why.text;
   failed_ = why;
   std::vector<std::shared_ptr<replica_run>> all{slots_[local].queue.begin(),
                                                 slots_[local].queue.end()};

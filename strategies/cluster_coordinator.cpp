@@ -211,10 +211,16 @@ per_worker<dataset_iterator> per_worker_dataset::iterator() const {
 }
 
 std::string cluster_coordinator::save(const std::string& directory, const save_options& options) {
+  if (directory.empty())
+    throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
+  if (options.keep == 0)
+    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, at least 1 is needed");
   return front_->save(directory, options);
 }
 
 std::vector<std::string> cluster_coordinator::restore(const std::string& directory) {
+  if (directory.empty())
+    throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
   return front_->restore(directory);
 }
 

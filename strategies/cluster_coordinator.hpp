@@ -64,7 +64,7 @@ private:
 
 struct save_options {
   duration deadline{std::chrono::minutes{10}};
-  std::size_t keep = 2; ///< checkpoints that stay in the directory
+  std::size_t keep = 2; ///< checkpoints that stay in the directory; at least 1
 };
 
 /// Schedules closures on the cluster's workers. A handle; all handles of one strategy are the same

@@ -335,8 +335,8 @@ void runtime::impl::follow_worker(const worker_actor& actor, const local_member&
       auto there = cluster.lock();
       if (how || !there) // by order
         return;
-      auto why = make_failure(how.error().code,
-                              "the last worker of this process has left: " + how.error().text);
+      auto why = how.error();
+      why.text = "the last worker of this process has left: " + why.text;
       there->post(std::make_shared<no_worker_call>(std::move(why)));
     });
 }

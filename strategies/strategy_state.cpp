@@ -4,6 +4,7 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/thrown.hpp>
 #include <troupe/strategies/detail/sync_state.hpp>
 #include <troupe/strategies/runtime.hpp>
 
@@ -169,11 +170,12 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
       .spec();
   } catch (const error& e) {
     return e.details();
-  } catch (const std::exception&
-             e) { // the user's partitioner; on the coordinator's actor, which must not end of it
-    return make_failure(errc::user_code, "variable '" + wanted.name + "': " + e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, "variable '" + wanted.name + "': its partitioner threw");
+  } catch (...) { // the user's partitioner; on the coordinator's actor, which must not end of it
+    if (ends_the_lane())
+      throw;
+    auto why = current_failure();
+    why.text = "variable '" + wanted.name + "': its partitioner threw " + why.text;
+    return why;
   }
 }
 

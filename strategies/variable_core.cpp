@@ -400,6 +400,9 @@ failure variable_core::no_value(const char* what, const std::string& of) const {
 
 void variable_core::check_gradient(const tensor& gradient) const {
   (void)caller("apply");
+  if (spec_->optimizer.kind == optimizer_kind::none)
+    throw_failure(complaint(errc::wrong_state, "apply",
+                            "the variable has no optimizer and takes assignments only"));
   if (!gradient.defined())
     throw_failure(no_value("apply", "the gradient"));
   if (gradient.shape() != spec_->shape)

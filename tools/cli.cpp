@@ -166,6 +166,16 @@ void check_launch(const train_command& train, const raw_flags& raw) {
     refuse("--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
 }
 
+/// A fault that never comes would be taken for one that was survived.
+void check_victim(const char* flag, tr::job_kind job, std::optional<std::uint32_t> index,
+                  const training_options& t) {
+  const auto count = job == tr::job_kind::ps ? t.servers : t.workers;
+  if (index && *index >= count)
+    refuse(std::string{flag} + ": there is no "
+           + to_string(tr::task_id{.job = job, .index = *index}) + ", "
+           + (job == tr::job_kind::ps ? "--ps" : "--workers") + " is " + std::to_string(count));
+}
+
 /// Throws `troupe::error` for what CLI11 cannot check.
 void finish_train(const CLI::App& app, train_command& train, const raw_flags& raw) {
   check_launch(train, raw);
@@ -183,6 +193,13 @@ void finish_train(const CLI::App& app, train_command& train, const raw_flags& ra
   if (!raw.stop_at_mark.empty())
     train.launch.stop_at_mark =
       parse_task_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
+  const auto& t = train.launch.training;
+  for (const auto& each : train.launch.kills)
+    check_victim("--kill", each.job, each.index, t);
+  if (const auto& at = train.launch.kill_at_mark)
+    check_victim("--kill-at-mark", at->task.job, at->task.index, t);
+  if (const auto& at = train.launch.stop_at_mark)
+    check_victim("--stop-at-mark", at->task.job, at->task.index, t);
 }
 
 void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& raw) {

@@ -71,9 +71,11 @@ public:
                std::make_move_iterator(joined.end()));
     return core_.form(epoch, std::move(all), deadline);
   }
-  void revoke(std::string reason, std::span<const std::uint64_t> missing) override {
-    core_.revoke(std::move(reason), missing);
+  using collective_group::revoke;
+  void revoke(failure why, std::span<const std::uint64_t> missing) override {
+    core_.revoke(std::move(why), missing);
   }
+  std::optional<failure> why_ended() const override { return core_.ended(); }
 
   std::uint32_t rank() const override { return core_.rank(); }
   std::uint32_t size() const override { return core_.size(); }

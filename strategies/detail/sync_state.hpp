@@ -57,6 +57,8 @@ struct sync_options {
   std::uint64_t grace_ms = 10'000;
   /// Other workers' members, for groups over processes; null within one.
   std::shared_ptr<worker_links> links{};
+  /// Hears that the replicas here wait for those of other workers.
+  std::function<void(const std::string& text)> on_wait{};
   std::shared_ptr<const cluster_resolver> resolver{}; ///< null: nobody gave one
 };
 
@@ -126,7 +128,11 @@ public:
     return (what.empty() ? "" : what + ": ") + troupe::to_string(call);
   }
   /// The program has failed outside `run`: ends what other workers' replicas wait for.
-  void interrupt(const std::string& why);
+  void interrupt(const failure& why);
+  /// This worker among the others; nobody within one process.
+  origin own_origin() const;
+  /// What is told to others of `why`: who it comes from, unless somebody else is known to.
+  static failure from(const origin& self, failure why);
   std::string status() const;
   /// Numbers for names.
   std::uint64_t next_variable() { return variables_++; }

@@ -2,7 +2,10 @@
 // last lines, its errors.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -63,6 +66,36 @@ int count_processes(const std::string& text) {
     count += line.find(text) != std::string::npos;
   }
   return count;
+}
+
+/// Runs the program until what it says holds all of `texts`, then ends it. All that it has said.
+std::string run_until(const std::string& arguments, const std::vector<std::string>& texts,
+                      std::chrono::seconds limit) {
+  const char* program = std::getenv("TROUPE_BIN");
+  REQUIRE(program != nullptr);
+  FILE* pipe =
+    popen(("exec 2>&1; echo $$; exec " + std::string{program} + " " + arguments).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> line{};
+  REQUIRE(fgets(line.data(), line.size(), pipe) != nullptr);
+  const auto pid = static_cast<pid_t>(std::atoi(line.data()));
+  const auto until = std::chrono::steady_clock::now() + limit;
+  const auto has_all = [&](const std::string& said) {
+    return std::all_of(texts.begin(), texts.end(), [&](const std::string& each) {
+      return said.find(each) != std::string::npos;
+    });
+  };
+  std::string said;
+  bool ended = false; // every line comes in time: kills and stops are told
+  while (fgets(line.data(), line.size(), pipe) != nullptr) {
+    said += line.data();
+    if (!ended && (has_all(said) || std::chrono::steady_clock::now() > until)) {
+      ended = true;
+      ::kill(pid, SIGTERM);
+    }
+  }
+  pclose(pipe);
+  return said;
 }
 
 struct scratch {
@@ -135,6 +168,49 @@ TEST_CASE("processes: equal workers are killed, and the same weights come of it"
   CHECK(number_after(seen.text, "processes killed: ").value_or(0) >= 1);
   CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
   CHECK(number_after(seen.text, "test accuracy: ") == number_after(calm.text, "test accuracy: "));
+  CHECK(count_processes("troupe train") == before);
+}
+
+TEST_CASE("processes: equal workers that get no further say so, and why, and end when asked") {
+  scratch at;
+  const auto before = count_processes("troupe train");
+  const std::string train =
+    "train fashion_mnist --epochs 1000 --replicas 1 --processes --workers 3 "
+    "--strategy multi_worker_mirrored --checkpoint-every 1000000 --checkpoint "
+    + (at.path / "saved").string();
+  const std::string saves = "a checkpoint is saved every 1000000 steps";
+  const auto killed = run_until(train + " --kill worker:every=700ms",
+                                {"no progress for ", saves, "processes ended before", "worker:2"},
+                                std::chrono::seconds{60});
+  CAPTURE(killed);
+  CHECK(killed.find("no progress for ") != std::string::npos);
+  CHECK(killed.find(saves) != std::string::npos);
+  CHECK(killed.find("processes ended before they came so far: worker:0 ") != std::string::npos);
+  const auto stopped =
+    run_until(train + " --kill worker:every=3s,signal=STOP,resume=6s",
+              {"no progress for ", "a step needs all of them", "a step waits for member "},
+              std::chrono::seconds{90});
+  CAPTURE(stopped);
+  CHECK(stopped.find("processes were stopped: ") != std::string::npos);
+  CHECK(stopped.find("a step waits for member ") != std::string::npos); // by the workers
+  CHECK(count_processes("troupe train") == before);
+}
+
+TEST_CASE("processes: an equal worker that another hand kills comes back, as any worker does") {
+  scratch at;
+  const auto saved = (at.path / "saved").string();
+  const auto before = count_processes("troupe train");
+  auto seen = run(
+    "$TROUPE_BIN train fashion_mnist --epochs 4 --replicas 1 --processes --workers 2 "
+    "--strategy multi_worker_mirrored --checkpoint-every 20 --checkpoint "
+    + saved + " & launcher=$!; for i in $(seq 600); do ls " + saved
+    + "/ckpt-2* >/dev/null 2>&1 && break; sleep 0.05; done; "
+      "set -- $(cat /proc/$launcher/task/$launcher/children); kill -9 $2; wait $launcher");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(seen.text.find("worker:1 ended by signal 9, start 1") != std::string::npos);
+  CHECK(seen.text.find("started again: 1") != std::string::npos);
+  CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
   CHECK(count_processes("troupe train") == before);
 }
 

@@ -22,13 +22,15 @@ constexpr duration full_pause = std::chrono::milliseconds{1};
 class former {
 public:
   former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
-         collective_counters& counters, time_point deadline, forming_outcome& outcome)
+         collective_counters& counters, time_point deadline, wait_teller& teller,
+         forming_outcome& outcome)
     : env_{env},
       door_{door},
       poller_{poller},
       spec_{spec},
       counters_{counters},
       deadline_{deadline},
+      teller_{teller},
       outcome_{outcome},
       members_{hash_of(spec.members)},
       list_{spec.list_is_given ? list_text(spec.members) : std::string{}},
@@ -85,8 +87,10 @@ private:
         return {};
       if (auto same = compare_with_next(moved); !same)
         return same;
-      if (env_.clock.now() >= deadline_)
+      const auto now = env_.clock.now();
+      if (now >= deadline_)
         return missing();
+      teller_.look(now, [this] { return absent(); });
       if (!moved)
         wait();
     }
@@ -108,22 +112,29 @@ private:
   }
 
   failure missing() {
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+      if (rank != spec_.rank && !peers_[rank].ready)
+        outcome_.missing.push_back(rank);
+    return make_failure(errc::deadline,
+                        "group epoch " + epoch_text() + " waited in vain for " + absent());
+  }
+
+  /// Those who are not there, and why if it is known.
+  std::string absent() const {
     std::string who;
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready) {
-        outcome_.missing.push_back(rank);
         who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
         if (!peers_[rank].trouble.empty())
           who += " [" + peers_[rank].trouble + "]";
       }
-    return make_failure(errc::deadline,
-                        "group epoch " + epoch_text() + " waited in vain for " + who);
+    return who;
   }
 
   std::string epoch_text() const { return std::to_string(static_cast<std::uint32_t>(spec_.epoch)); }
 
   void wait() {
-    time_point until = deadline_;
+    time_point until = std::min(deadline_, teller_.next());
     if (may_compare() && compares_ == comparing::later)
       until = std::min(until, compare_at_);
     else if (next_)
@@ -233,7 +244,7 @@ private:
     end_compare();
     const auto why =
       kind == group_frame::refuse ? decode_notice(next_reader_.meta()) : std::nullopt;
-    if (why && why->code == errc::mismatch)
+    if (why && why->why.code == errc::mismatch)
       return refused(next, why);
     return {};
   }
@@ -405,12 +416,13 @@ private:
     return true;
   }
 
-  failure refused(std::uint32_t rank, const std::optional<group_notice>& why) {
-    if (why && why->code == errc::fenced)
-      outcome_.newest = why->epoch;
-    return make_failure(
-      why ? why->code : errc::wrong_peer,
-      name_of(spec_.members, rank) + " refused the connection" + (why ? ": " + why->text : ""));
+  failure refused(std::uint32_t rank, const std::optional<group_notice>& said) {
+    if (said && said->why.code == errc::fenced)
+      outcome_.newest = said->epoch;
+    auto why = said ? said->why : make_failure(errc::wrong_peer, {});
+    why.text = name_of(spec_.members, rank) + " refused the connection"
+               + (said ? ": " + why.text : std::string{});
+    return why;
   }
 
   result<bool> welcomed(std::uint32_t rank, const std::optional<group_welcome>& said) {
@@ -435,6 +447,7 @@ private:
   const epoch_spec& spec_;
   collective_counters& counters_;
   time_point deadline_;
+  wait_teller& teller_;
   forming_outcome& outcome_;
   std::uint64_t members_;
   const std::string list_; ///< empty: not to be told
@@ -454,8 +467,8 @@ private:
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                forming_outcome& outcome) {
-  return former{env, door, poller, spec, counters, deadline, outcome}.form();
+                                                wait_teller& teller, forming_outcome& outcome) {
+  return former{env, door, poller, spec, counters, deadline, teller, outcome}.form();
 }
 
 } // namespace troupe::detail

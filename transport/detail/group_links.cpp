@@ -165,6 +165,15 @@ group_door::progress group_door::hear(caller& who, time_point now) {
   const auto kind = static_cast<group_frame>(complete ? who.reader.header().kind : 0);
   if (!who.claims) {
     auto hello = kind == group_frame::hello ? decode_hello(who.reader.meta()) : std::nullopt;
+    const bool other_version =
+      hello ? hello->version != group_protocol_version : kind == group_frame::hello;
+    if (other_version) {
+      const auto theirs = hello ? "version " + std::to_string(hello->version) : "another version";
+      refuse(std::move(who), errc::wrong_peer,
+             "the caller speaks " + theirs + " of the group protocol, this is version "
+               + std::to_string(group_protocol_version) + ": start all workers from one build");
+      return progress::refused;
+    }
     if (!hello || hello->group != group_) {
       refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
       return progress::refused;
@@ -218,8 +227,7 @@ void group_door::refuse(caller who, errc code, const std::string& why, group_epo
   frame_writer writer{group_frame_limits};
   group_notice notice;
   notice.epoch = epoch;
-  notice.code = code;
-  notice.text = why;
+  notice.why = make_failure(code, why);
   // Whoever does not take it learns from the channel's end.
   if (writer.push(make_frame(group_frame::refuse, encode(notice))))
     static_cast<void>(static_cast<bool>(writer.pump(*who.link)));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -114,6 +115,30 @@ private:
   std::vector<std::pair<std::uint32_t, std::string>> refused_{};
 };
 
+using wait_listener = std::function<void(const std::string& missing)>;
+
+/// Tells a listener every few seconds whom a lane waits for. One wait, one lane.
+class wait_teller {
+public:
+  wait_teller(const wait_listener& to, time_point begun)
+    : to_{to}, next_{to ? after(begun, tell_every) : never} {}
+  /// When there is something to tell again; `never` without a listener.
+  time_point next() const { return next_; }
+  /// Tells what `missing()` returns, if it is time.
+  template <class F>
+  void look(time_point now, F missing) {
+    if (now < next_)
+      return;
+    next_ = after(now, tell_every);
+    to_(missing());
+  }
+
+private:
+  static constexpr duration tell_every = std::chrono::seconds{5};
+  const wait_listener& to_;
+  time_point next_;
+};
+
 /// An epoch to be formed.
 struct epoch_spec {
   group_epoch epoch{};
@@ -131,10 +156,11 @@ struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};
 };
+/// `teller` hears who is missing while it waits.
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                forming_outcome& outcome);
+                                                wait_teller& teller, forming_outcome& outcome);
 
 /// "worker:1, member 2 (id 7 at 127.0.0.1:4001)"; without the name of one that has none.
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank);

@@ -39,6 +39,11 @@ TEST_CASE("gradients of which one does not fit are not applied at all") {
     s.run([&](replica_context& ctx) { apply_reduced(ctx, {a, b}, {good, vec<float>({1})}); });
   });
   names(reduced, errc::shape_mismatch, {"'b'", "[1]", "[2]"});
+  names(refused(b, tensor{}), errc::shape_mismatch, {"'b'", "no value"});
+  auto plain = s.scope([] { // no optimizer: it was found when the first one had changed
+    return make_variable({.name = "plain", .initial = vec<float>({1, 2})});
+  });
+  names(refused(plain, good), errc::wrong_state, {"'plain'", "no optimizer"});
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(a.component(i) == vec<float>({1, 2}));
   s.run([&](replica_context& ctx) { ctx.apply({a, b}, {good, good}); });
@@ -132,7 +137,7 @@ TEST_CASE("SYNC-CKP-6 a position that refuses on one worker ends all alike, and 
       v.assign(2.0f);
       count = first.at = second.at = 2;
       second.refuses = worker == bad;
-      const auto who = "worker " + std::to_string(bad);
+      const auto who = "worker:" + std::to_string(bad);
       const auto begun = std::chrono::steady_clock::now();
       names(failure_of([&] { (void)ck.restore(); }), errc::user_code,
             {who.c_str(), "restore of position 'where'", "not there any more"});

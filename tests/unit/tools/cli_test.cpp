@@ -111,6 +111,14 @@ TEST_CASE("cli: wrong values and combinations are named") {
   CHECK(says(with({"worker:every=2s"}), "--checkpoint"));
   CHECK(says(with({"worker:every=2s", "--checkpoint", "c", "--seconds", "2"}), "--seconds"));
   CHECK(says(with({"ps:every=2s", "--checkpoint", "c"}), "workers only"));
+  // a fault that would never come
+  CHECK(says(with({"worker:2:every=2s", "--checkpoint", "c"}), "there is no worker:2"));
+  const auto faults = [&](const char* flag, const char* at) {
+    return usage({"train", "fashion_mnist", "--processes", "--ps", "3", flag, at});
+  };
+  CHECK(says(faults("--kill", "ps:3:every=2s"), "there is no ps:3, --ps is 3"));
+  CHECK(says(faults("--kill-at-mark", "worker:2:m:1"), "--kill-at-mark: there is no worker:2"));
+  CHECK(says(faults("--stop-at-mark", "ps:9:m:1"), "--stop-at-mark: there is no ps:9"));
   CHECK(says(usage({"train", "fashion_mnist", "--resume"}), "--checkpoint"));
   CHECK(says(usage({"train", "fashion_mnist", "--processes", "--kill", "worker:every=2"}),
              "--kill every is '2'"));
