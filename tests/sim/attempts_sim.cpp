@@ -252,8 +252,8 @@ TEST_CASE(
       auto v = c.strategy.create_variable({.name = "v", .shape = {2}});
       for (int i = 0; i < 200; ++i) {
         v.assign_add(tensor::vector<float>({1, 1}));
-        total = v.read().as<float>()[1];
-        auto row = v.gather(tensor::vector<std::int64_t>({0})).as<float>()[0];
+        total = v.read().at<float>(1);
+        auto row = v.gather(tensor::vector<std::int64_t>({0})).at<float>(0);
         CHECK(row == total);
         p.env().lanes.spend(4ms);
       }
@@ -278,7 +278,7 @@ TEST_CASE(
       for (int i = 0; i < 3'000; ++i)
         c.coordinator.schedule(chatty_step, v);
       c.coordinator.join(); // throws what ended the run
-      total = v.read().as<float>()[0];
+      total = v.read().at<float>(0);
     });
     CHECK(total == 3'000);
   }

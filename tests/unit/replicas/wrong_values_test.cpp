@@ -145,7 +145,7 @@ TEST_CASE("reduce over nothing: the program's own values, with one replica and w
     const std::vector<std::int64_t> rows{0};
     CHECK(s.reduce(reduce_op::max, none, rows) == vec<float>({-INFINITY}));
     CHECK(s.reduce(reduce_op::min, none, rows) == vec<float>({INFINITY}));
-    CHECK(std::isnan(s.reduce(reduce_op::mean, none, rows).as<float>()[0]));
+    CHECK(std::isnan(s.reduce(reduce_op::mean, none, rows).at<float>(0)));
   }
 }
 

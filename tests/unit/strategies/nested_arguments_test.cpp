@@ -89,9 +89,9 @@ float read_named(worker_context& ctx, const std::map<std::string, variable>& by_
                  std::pair<variable_list, float> more) {
   float out = more.second;
   for (const auto& [name, v] : by_name)
-    out += ctx.read(v).to_tensor().as<float>()[0];
+    out += ctx.read(v).to_tensor().at<float>(0);
   for (const auto& v : more.first)
-    out += ctx.read(v).to_tensor().as<float>()[0];
+    out += ctx.read(v).to_tensor().at<float>(0);
   return out;
 }
 TROUPE_FUNCTION(read_named);
