@@ -16,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-LIMIT_S = 280
+LIMIT_S = 90
+# Rounds of a quick run are few: beside other work one may be shorter than what is taken off it.
+TRIES = 3
 
 
 def rows_of(text):
@@ -90,7 +92,10 @@ def check(program, rows_file):
 
 
 def main():
-    wrong = check(*sys.argv[1:])
+    for _ in range(TRIES):
+        wrong = check(*sys.argv[1:])
+        if not wrong:
+            break
     for complaint in wrong:
         print(f"{pathlib.Path(sys.argv[1]).name}: {complaint}")
     return 1 if wrong else 0
