@@ -189,12 +189,14 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 
 // --- where all workers meet
 
-result<std::shared_ptr<worker_meeting>> worker_meeting::make(const environment& env,
-                                                             std::vector<std::string> peers,
-                                                             std::uint32_t self,
-                                                             std::string token) {
-  auto group = worker_group::make(
-    env, self, {.name = "workers meet", .listen = peers.at(self), .token = token});
+result<std::shared_ptr<worker_meeting>> worker_meeting::make(
+  const environment& env, std::vector<std::string> peers, std::uint32_t self, std::string token,
+  std::function<void(const std::string& missing)> on_wait) {
+  auto group = worker_group::make(env, self,
+                                  {.name = "workers meet",
+                                   .listen = peers.at(self),
+                                   .token = token,
+                                   .on_wait = std::move(on_wait)});
   if (!group)
     return group.error();
   return std::make_shared<worker_meeting>(env, std::move(*group), std::move(peers), self,

@@ -66,10 +66,11 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 class worker_meeting {
 public:
   /// `peers`: "host:port" of all workers in order. `address_in_use`; `invalid_argument` for an
-  /// address that other machines reach, without a token.
-  static result<std::shared_ptr<worker_meeting>> make(const environment& env,
-                                                      std::vector<std::string> peers,
-                                                      std::uint32_t self, std::string token);
+  /// address that other machines reach, without a token. `on_wait` hears every few seconds whom a
+  /// meeting waits for, on the lane that meets; may be null.
+  static result<std::shared_ptr<worker_meeting>> make(
+    const environment& env, std::vector<std::string> peers, std::uint32_t self, std::string token,
+    std::function<void(const std::string& missing)> on_wait);
   worker_meeting(const environment& env, std::unique_ptr<worker_group> group,
                  std::vector<std::string> peers, std::uint32_t self, std::string token);
 

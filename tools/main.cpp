@@ -89,6 +89,23 @@ std::string worker_name(const tr::runtime_options& options) {
   return "worker:" + std::to_string(options.peer);
 }
 
+/// What a signal stops ends in order, also for the other processes; what fails ends them with its
+/// code.
+training_report train_in(tr::runtime& rt, const training_options& training,
+                         console_listener& listener) {
+  try {
+    return training.strategy == "parameter_server"
+             ? train_fashion_mnist(rt, training, listener, stop)
+             : train_on_replicas(rt, training, listener, stop);
+  } catch (const tr::error& why) {
+    if (stop)
+      rt.shutdown();
+    else
+      rt.fail(why.details());
+    throw;
+  }
+}
+
 /// Runs the program in this process, which is the coordinator or everything.
 int run_program(tr::runtime_options options, const training_options& training, int report_fd) {
   stop_on_signals();
@@ -116,9 +133,7 @@ int run_program(tr::runtime_options options, const training_options& training, i
   training_report report;
   try {
     tr::runtime rt{std::move(options)};
-    report = training.strategy == "parameter_server"
-               ? train_fashion_mnist(rt, training, listener, stop)
-               : train_on_replicas(rt, training, listener, stop);
+    report = train_in(rt, training, listener);
     rt.shutdown();
   } catch (const tr::error&) {
     listener.close();
@@ -221,7 +236,7 @@ int run(const print_command& wanted) {
 
 int run(const usage_error& usage) {
   std::fprintf(stderr, "troupe: %s (see: troupe help)\n", usage.text.c_str());
-  return 2;
+  return static_cast<int>(tr::exit_code::usage);
 }
 
 } // namespace
@@ -229,11 +244,10 @@ int run(const usage_error& usage) {
 } // namespace tool
 
 int main(int argc, char** argv) {
-  try {
+  constexpr int interrupted = 130; // as a shell says it of SIGINT
+  const int code = troupe::run_main([&] {
     const auto command = tool::parse_command({argv + std::min(argc, 1), argv + argc});
     return std::visit([](const auto& x) { return tool::run(x); }, command);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "troupe: %s\n", e.what());
-    return tool::stop ? 130 : 1;
-  }
+  });
+  return tool::stop && code != 0 ? interrupted : code;
 }

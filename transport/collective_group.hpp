@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,9 @@ struct group_options {
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
   /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
   std::size_t arena_bytes = 0;
+  /// Called every five seconds while an epoch is formed, with those who are missing. On the lane
+  /// that forms it.
+  std::function<void(const std::string& missing)> on_wait{};
 };
 
 /// A reduction: `reduce_op::sum`, its name in any letter case (which throws as `parse_reduce_op`),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ public:
   ~impl();
 
   int serve();
-  void shutdown(duration timeout);
+  void shutdown(duration timeout, cluster_end how);
   bool is_coordinator() const { return !options_.task || options_.task->job == job_kind::chief; }
 
   const runtime_options options_;
@@ -74,6 +75,10 @@ private:
   worker_lanes_options lanes_of(const task_id& task) const;
   void watch_devices(const task_id& task, const worker_actor& actor);
   void wait_started();
+  std::string whom_start_waits_for();
+  std::string named(job_kind job, std::uint32_t index) const;
+  std::function<void(const std::string& line)> line_sink() const;
+  std::function<void(const std::string& missing)> wait_listener() const;
   result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
   coordinator_options coordinator_settings();
@@ -105,6 +110,7 @@ private:
   std::shared_ptr<coordinator_shared> shared_{};
   std::shared_ptr<cluster> cluster_{};
   std::string address_{};
+  const int exceptions_ = std::uncaught_exceptions(); ///< when it was made
   bool ended_ = false;
   bool lanes_abandoned_ = false; ///< or an actor that didn't end in time
   std::vector<std::shared_ptr<promise_slot<bool>>> actors_gone_{};

@@ -11,19 +11,23 @@ namespace {
 // One dial waits no longer: others are served in between.
 constexpr duration dial_max = std::chrono::seconds{1};
 constexpr duration dial_pause = std::chrono::milliseconds{2};
+constexpr duration tell_every = std::chrono::seconds{5};
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
 
 class former {
 public:
   former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
-         collective_counters& counters, time_point deadline, forming_outcome& outcome)
+         collective_counters& counters, time_point deadline, const wait_listener& on_wait,
+         forming_outcome& outcome)
     : env_{env},
       door_{door},
       poller_{poller},
       spec_{spec},
       counters_{counters},
       deadline_{deadline},
+      on_wait_{on_wait},
+      tell_at_{after(env.clock.now(), tell_every)},
       outcome_{outcome},
       members_{hash_of(spec.members)},
       life_{env.random.draw("group.life")},
@@ -75,6 +79,7 @@ private:
         return {};
       if (env_.clock.now() >= deadline_)
         return missing();
+      tell_wait();
       if (!moved)
         wait();
     }
@@ -95,15 +100,28 @@ private:
                                         + std::to_string(static_cast<std::uint32_t>(newest)));
   }
 
-  failure missing() {
+  std::string who_is_missing(std::vector<std::uint32_t>& ranks) const {
     std::string who;
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready) {
-        outcome_.missing.push_back(rank);
+        ranks.push_back(rank);
         who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
         if (!peers_[rank].trouble.empty())
           who += " [" + peers_[rank].trouble + "]";
       }
+    return who;
+  }
+
+  void tell_wait() {
+    if (!on_wait_ || env_.clock.now() < tell_at_)
+      return;
+    tell_at_ = after(env_.clock.now(), tell_every);
+    std::vector<std::uint32_t> ranks;
+    on_wait_(who_is_missing(ranks));
+  }
+
+  failure missing() {
+    const std::string who = who_is_missing(outcome_.missing);
     return make_failure(errc::deadline,
                         "group epoch " + epoch_text() + " waited in vain for " + who);
   }
@@ -111,7 +129,7 @@ private:
   std::string epoch_text() const { return std::to_string(static_cast<std::uint32_t>(spec_.epoch)); }
 
   void wait() {
-    time_point until = deadline_;
+    time_point until = on_wait_ ? std::min(deadline_, tell_at_) : deadline_;
     door_.watch(poller_);
     for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
       if (peers_[rank].ready)
@@ -335,6 +353,8 @@ private:
   const epoch_spec& spec_;
   collective_counters& counters_;
   time_point deadline_;
+  const wait_listener& on_wait_;
+  time_point tell_at_; ///< whom it waits for
   forming_outcome& outcome_;
   std::uint64_t members_;
   const std::uint64_t life_;
@@ -346,8 +366,9 @@ private:
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
+                                                const wait_listener& on_wait,
                                                 forming_outcome& outcome) {
-  return former{env, door, poller, spec, counters, deadline, outcome}.form();
+  return former{env, door, poller, spec, counters, deadline, on_wait, outcome}.form();
 }
 
 } // namespace troupe::detail

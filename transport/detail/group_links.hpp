@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +120,8 @@ struct epoch_spec {
 /// names who is missing, and `outcome.missing` gets their ranks; `fenced`: others are in a later
 /// epoch of the same list, or wait for this one there, `outcome.newest`; `mismatch`: they have
 /// another list; `wrong_peer`: another token.
+/// `on_wait` hears every few seconds whom it waits for; may be null.
+using wait_listener = std::function<void(const std::string& missing)>;
 struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};
@@ -126,6 +129,7 @@ struct forming_outcome {
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
+                                                const wait_listener& on_wait,
                                                 forming_outcome& outcome);
 
 /// "member 2 (id 7 at 127.0.0.1:4001)".
