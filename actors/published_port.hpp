@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
 #include <caf/actor.hpp>
+#include <caf/actor_addr.hpp>
 #include <caf/actor_cast.hpp>
 #include <caf/atom.hpp>
 

@@ -451,7 +451,7 @@ std::string runtime::impl::named(job_kind job, std::uint32_t index) const {
          + (at == options_.task_addresses.end() ? std::string{} : " (" + at->second + ")");
 }
 
-/// "1 of 2 servers and 0 of 1 worker are there; missing: ps:1 (10.0.0.7:4704), worker:0".
+/// "servers 1 of 2, workers 0 (1 needed); missing: ps:1 (10.0.0.7:4704), worker:0".
 std::string runtime::impl::whom_start_waits_for() {
   start_state seen;
   try {
@@ -465,21 +465,22 @@ std::string runtime::impl::whom_start_waits_for() {
     options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks;
   const auto wanted = std::max(options_.start_workers, 1u);
   std::vector<std::string> missing;
-  for (const auto index : servers)
+  for (const auto index : servers) {
     if (!seen.servers.contains(index))
       missing.push_back(named(job_kind::ps, index));
     else if (!seen.ready_servers.contains(index))
       missing.push_back(named(job_kind::ps, index) + ", which is there and does not answer");
-  if (seen.workers.size() < wanted)
-    for (std::uint32_t index = 0; index < std::max(options_.workers, wanted); ++index)
-      if (seen.linking.contains(index))
-        missing.push_back(named(job_kind::worker, index) + ", whose link is not there");
-      else if (!seen.workers.contains(index))
-        missing.push_back(named(job_kind::worker, index));
-  return std::to_string(seen.ready_servers.size()) + " of " + std::to_string(servers.size())
-         + " servers and " + std::to_string(seen.workers.size()) + " of the "
-         + std::to_string(wanted)
-         + " workers that a start needs are there; missing: " + joined(missing);
+  }
+  const auto workers = seen.workers.size() < wanted ? std::max(options_.workers, wanted) : 0;
+  for (std::uint32_t index = 0; index < workers; ++index) {
+    if (seen.linking.contains(index))
+      missing.push_back(named(job_kind::worker, index) + ", whose link is not there");
+    else if (!seen.workers.contains(index))
+      missing.push_back(named(job_kind::worker, index));
+  }
+  return "servers " + std::to_string(seen.ready_servers.size()) + " of "
+         + std::to_string(servers.size()) + ", workers " + std::to_string(seen.workers.size())
+         + " (" + std::to_string(wanted) + " needed); missing: " + joined(missing);
 }
 
 void runtime::impl::wait_started() {
@@ -494,8 +495,8 @@ void runtime::impl::wait_started() {
       return;
     if (term.error().code != errc::deadline)
       throw_failure(term.error());
-    const auto text = "start: after " + std::to_string(to_ms(env_->clock.now() - began)) + " ms "
-                      + whom_start_waits_for();
+    const auto text = "start: after " + std::to_string(to_ms(env_->clock.now() - began))
+                      + " ms: " + whom_start_waits_for();
     if (env_->clock.now() >= deadline)
       throw_failure(errc::deadline, text);
     trace(*env_, "runtime.start_waits", {{"text", text}});

@@ -232,7 +232,7 @@ TEST_CASE("ends: a start that waits says every few seconds who is missing, by ta
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(has(why.text, "1 of 2 servers and 2 of the 1 workers"));
+  CHECK(has(why.text, "servers 1 of 2, workers 2 (1 needed)"));
   CHECK(has(why.text, "missing: ps:1 (10.0.0.6:4704)"));
   CHECK_FALSE(has(why.text, "ps:0"));
   CHECK_FALSE(has(why.text, "worker:0"));
@@ -262,7 +262,7 @@ TEST_CASE("ends: a start without workers names those that it could do with") {
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(has(why.text, "2 of 2 servers and 0 of the 1 workers"));
+  CHECK(has(why.text, "servers 2 of 2, workers 0 (1 needed)"));
   CHECK(has(why.text, "missing: worker:0, worker:1"));
 }
 

@@ -83,7 +83,7 @@ TEST_CASE(
     [] { runtime rt{{.task = task_id{.job = job_kind::chief}, .start_timeout = 50ms}}; });
   CHECK(why.code == errc::deadline);
   CHECK(says(why, "start: after "));
-  CHECK(says(why, "0 of 2 servers and 0 of the 1 workers"));
+  CHECK(says(why, "servers 0 of 2, workers 0 (1 needed)"));
   CHECK(says(why, "missing: ps:0, ps:1, worker:0, worker:1"));
 }
 
@@ -92,8 +92,7 @@ TEST_CASE("flags: how long members and the start wait, in seconds") {
   CHECK(o.coordinator_lost_ms_max == 2'500);
   CHECK(o.start_timeout == 9s);
   for (const char* bad : {"0", "soon", "-1", "", "1e9", "2s", "nan"}) {
-    auto why =
-      failure_of([&] { from({std::string{"--troupe-coordinator-lost="} + bad}); });
+    auto why = failure_of([&] { from({std::string{"--troupe-coordinator-lost="} + bad}); });
     CHECK(why.code == errc::bad_config);
     CHECK(says(why, "--troupe-coordinator-lost"));
     CHECK(says(why, std::string{"'"} + bad + "'"));
