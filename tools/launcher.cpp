@@ -293,11 +293,11 @@ void launcher::on_end(child& c) {
 }
 
 void launcher::plan_restart(child& c, bool killed) {
-  if (WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == lost_code) {
-    c.start_at_ms = now_ms() + follow_ms; // no trouble of its own: the coordinator is gone or going
-    return;
-  }
-  if (c.task.job != tr::job_kind::worker && !c.hit) {
+  // told by its coordinator, or lost it: no trouble of its own, and the coordinator may be ending
+  const bool follows = WIFEXITED(*c.status)
+                       && (WEXITSTATUS(*c.status) == lost_code
+                           || WEXITSTATUS(*c.status) == static_cast<int>(tr::exit_code::usage));
+  if (c.task.job != tr::job_kind::worker && !c.hit && !follows) {
     trouble_ = to_string(c.task) + " ended by itself";
     return; // what it held is gone: the coordinator says what that means
   }
@@ -309,7 +309,7 @@ void launcher::plan_restart(child& c, bool killed) {
   }
   const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
   if (delay)
-    c.start_at_ms = now + *delay;
+    c.start_at_ms = now + std::max(*delay, follows ? follow_ms : 0);
   else
     trouble_ = to_string(c.task) + " ended by itself " + std::to_string(c.deaths_in_row)
                + " times in a row and is not started again";

@@ -100,6 +100,8 @@ training_report train_in(tr::runtime& rt, const training_options& training,
   } catch (const tr::error& why) {
     if (stop)
       rt.shutdown();
+    else if (why.code() == tr::errc::superseded)
+      rt.step_down(); // the others are the newer coordinator's
     else
       rt.fail(why.details());
     throw;

@@ -33,9 +33,10 @@ struct group_options {
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
   /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
   std::size_t arena_bytes = 0;
-  /// Called every five seconds while an epoch is formed, with those who are missing. On the lane
+  /// Called every `on_wait_every` while an epoch is formed, with those who are missing. On the lane
   /// that forms it.
   std::function<void(const std::string& missing)> on_wait{};
+  duration on_wait_every = std::chrono::seconds{5};
 };
 
 /// A reduction: `reduce_op::sum`, its name in any letter case (which throws as `parse_reduce_op`),

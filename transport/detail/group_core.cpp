@@ -81,8 +81,8 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   const time_point until = after(env_.clock.now(), deadline);
   newest_ = std::max(newest_, epoch);
   forming_outcome outcome;
-  auto formed =
-    form_links(env_, door_, *poller_, spec_, counters_, until, options_.on_wait, outcome);
+  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until,
+                           {options_.on_wait, options_.on_wait_every}, outcome);
   if (!formed) {
     newest_ = std::max(newest_, outcome.newest);
     const std::lock_guard lock{mutex_};

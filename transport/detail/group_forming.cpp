@@ -11,7 +11,6 @@ namespace {
 // One dial waits no longer: others are served in between.
 constexpr duration dial_max = std::chrono::seconds{1};
 constexpr duration dial_pause = std::chrono::milliseconds{2};
-constexpr duration tell_every = std::chrono::seconds{5};
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
 
@@ -27,7 +26,7 @@ public:
       counters_{counters},
       deadline_{deadline},
       on_wait_{on_wait},
-      tell_at_{after(env.clock.now(), tell_every)},
+      tell_at_{after(env.clock.now(), on_wait.every)},
       outcome_{outcome},
       members_{hash_of(spec.members)},
       life_{env.random.draw("group.life")},
@@ -113,11 +112,11 @@ private:
   }
 
   void tell_wait() {
-    if (!on_wait_ || env_.clock.now() < tell_at_)
+    if (!on_wait_.tell || env_.clock.now() < tell_at_)
       return;
-    tell_at_ = after(env_.clock.now(), tell_every);
+    tell_at_ = after(env_.clock.now(), on_wait_.every);
     std::vector<std::uint32_t> ranks;
-    on_wait_(who_is_missing(ranks));
+    on_wait_.tell(who_is_missing(ranks));
   }
 
   failure missing() {
@@ -129,7 +128,7 @@ private:
   std::string epoch_text() const { return std::to_string(static_cast<std::uint32_t>(spec_.epoch)); }
 
   void wait() {
-    time_point until = on_wait_ ? std::min(deadline_, tell_at_) : deadline_;
+    time_point until = on_wait_.tell ? std::min(deadline_, tell_at_) : deadline_;
     door_.watch(poller_);
     for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
       if (peers_[rank].ready)

@@ -116,12 +116,16 @@ struct epoch_spec {
   group_locality locality{};
 };
 
+/// Hears every so often whom a forming waits for; `tell` may be null.
+struct wait_listener {
+  std::function<void(const std::string& missing)> tell{};
+  duration every{};
+};
+
 /// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
 /// names who is missing, and `outcome.missing` gets their ranks; `fenced`: others are in a later
 /// epoch of the same list, or wait for this one there, `outcome.newest`; `mismatch`: they have
 /// another list; `wrong_peer`: another token.
-/// `on_wait` hears every few seconds whom it waits for; may be null.
-using wait_listener = std::function<void(const std::string& missing)>;
 struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};

@@ -93,6 +93,27 @@ TEST_CASE("epochs: a silent member ends an operation at its deadline, and is nam
   }
 }
 
+TEST_CASE(
+  "epochs: whoever waits for members said nothing until the end: every so often, who it is") {
+  auto ports = make_production_ports();
+  auto transport = make_asio_transport(ports->clock());
+  environment env{ports->clock(), ports->random(), ports->storage(),
+                  ports->lanes(), ports->waits(),  *transport};
+  std::vector<std::string> told;
+  group_options options;
+  options.on_wait = [&](const std::string& missing) { told.push_back(missing); };
+  options.on_wait_every = 20ms;
+  auto group = collective_group::make(env, 7, options).value_or_throw();
+  const std::vector<collective_member> both{{.id = 7, .address = group->address()},
+                                            {.id = 8, .address = "127.0.0.1:9"}};
+  auto formed = group->form(group_epoch{1}, both, 300ms);
+  CHECK(formed.error().code == errc::deadline);
+  CHECK(told.size() >= 3);
+  CHECK(told.size() <= 15);
+  for (const auto& each : told)
+    CHECK(each.find("127.0.0.1:9") != std::string::npos);
+}
+
 TEST_CASE("epochs: a member that leaves is seen at once, and the survivors go on without it") {
   for (const carrier by : all_carriers) {
     CAPTURE(name_of(by));
