@@ -168,11 +168,15 @@ result<void> shard::restore(const tensor& values, std::span<const tensor> slots,
                         label() + ": restore of " + std::to_string(slots.size())
                           + " slots, expected " + std::to_string(slots_.size()));
   auto check_one = [&](const tensor& x, const std::string& what) -> result<void> {
+    if (!x.defined())
+      return make_failure(errc::invalid_argument, label() + ": restore of " + what
+                                                    + ": none were given, expected "
+                                                    + to_string(spec_->type) + to_string(shape_));
     if (x.type() != spec_->type)
       return make_failure(errc::dtype_mismatch, label() + ": restore of " + what + " of "
                                                   + to_string(x.type()) + ", expected "
                                                   + to_string(spec_->type));
-    if (!x.defined() || x.shape() != shape_)
+    if (x.shape() != shape_)
       return make_failure(errc::shape_mismatch, label() + ": restore of " + what + " of shape "
                                                   + to_string(x.shape()) + ", expected "
                                                   + to_string(shape_));

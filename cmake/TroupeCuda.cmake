@@ -7,16 +7,24 @@
 # by rules of our own: CMake's CUDA language links a test program, which a partial toolkit (nvcc
 # without cuobjdump, say) cannot always do, and its architectures would be a second list.
 
-option(TROUPE_CUDA "Build for GPUs where nvcc is found" ON)
+set(TROUPE_CUDA AUTO CACHE STRING "Build for GPUs where nvcc is found: ON, OFF, or AUTO (where a GPU is, too)")
 set(TROUPE_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities, each as machine code; the last also as PTX")
 
 set(TROUPE_HAS_CUDA OFF)
 set(TROUPE_HAS_NCCL OFF)
-if(TROUPE_CUDA)
+set(troupe_wants_cuda ${TROUPE_CUDA})
+if(TROUPE_CUDA STREQUAL "AUTO")
+  # Kernels for a card that is not there cost a newcomer half a minute; ./dev test asks for them.
+  set(troupe_wants_cuda OFF)
+  if(EXISTS /dev/nvidiactl)
+    set(troupe_wants_cuda ON)
+  endif()
+endif()
+if(troupe_wants_cuda)
   find_program(TROUPE_NVCC nvcc HINTS "$ENV{CUDA_HOME}/bin" "$ENV{CUDA_PATH}/bin" /usr/local/cuda/bin)
   mark_as_advanced(TROUPE_NVCC)
 endif()
-if(TROUPE_CUDA AND TROUPE_NVCC)
+if(troupe_wants_cuda AND TROUPE_NVCC)
   get_filename_component(cuda_root "${TROUPE_NVCC}" REALPATH)
   get_filename_component(cuda_root "${cuda_root}/../.." REALPATH)
   find_path(TROUPE_CUDA_INCLUDE_DIR cuda_runtime.h
@@ -77,11 +85,16 @@ function(troupe_add_cuda target)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/*.cu")
   troupe_cuda_sources(${target} ${sources})
-  target_compile_definitions(${target} PRIVATE TROUPE_HAS_CUDA)
+  # Only these know of CUDA: the rest is compiled alike with and without it.
+  set(cuda_definitions TROUPE_HAS_CUDA)
   if(TROUPE_HAS_NCCL)
-    target_compile_definitions(${target} PRIVATE TROUPE_HAS_NCCL)
+    list(APPEND cuda_definitions TROUPE_HAS_NCCL)
   endif()
-  target_include_directories(${target} SYSTEM PRIVATE "${TROUPE_CUDA_INCLUDE_DIR}")
+  set(users cuda_table.cpp ops.cpp ops_nn.cpp ops_updates.cpp detail/matrix_products.cpp detail/nccl.cpp
+      detail/ops_support.cpp)
+  list(TRANSFORM users PREPEND "${PROJECT_SOURCE_DIR}/device/")
+  set_source_files_properties(${users} PROPERTIES COMPILE_DEFINITIONS "${cuda_definitions}" COMPILE_OPTIONS
+                                                  "-isystem;${TROUPE_CUDA_INCLUDE_DIR}")
   # Where cuBLAS and NCCL lie, should the loader not know; never a part of the installed package.
   get_filename_component(lib "${TROUPE_CUDART_STATIC}" DIRECTORY)
   set_property(

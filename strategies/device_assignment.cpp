@@ -13,7 +13,7 @@ namespace {
 // Dimensions in the order in which neighbours are chosen: the cores of a chip first, then x, y, z.
 constexpr std::array<std::size_t, 4> fastest_first{3, 0, 1, 2};
 
-failure refused(const std::string& text) {
+failure bad_assignment(const std::string& text) {
   return make_failure(errc::invalid_argument, "device assignment: " + text);
 }
 
@@ -30,12 +30,12 @@ std::string list_of(const std::vector<std::int32_t>& values) {
 
 result<mesh_coordinates> four_positive(const char* field, const std::vector<std::int32_t>& values) {
   if (values.size() != 4)
-    return refused(std::string{field} + " " + list_of(values) + " has "
-                   + std::to_string(values.size()) + " numbers, must have 4");
+    return bad_assignment(std::string{field} + " " + list_of(values) + " has "
+                          + std::to_string(values.size()) + " numbers, must have 4");
   for (auto value : values)
     if (value < 1)
-      return refused(std::string{field} + " " + list_of(values) + " has " + std::to_string(value)
-                     + ", must be at least 1");
+      return bad_assignment(std::string{field} + " " + list_of(values) + " has "
+                            + std::to_string(value) + ", must be at least 1");
   mesh_coordinates out{};
   std::copy(values.begin(), values.end(), out.begin());
   return out;
@@ -115,20 +115,20 @@ result<layout> plan_layout(const topology& where, const assignment_options& opti
   for (std::size_t i = 0; i < 4; ++i) {
     const auto footprint = std::int64_t{out.shape[i]} * out.stride[i];
     if (footprint > out.mesh[i])
-      return refused("the footprint of computation_shape " + to_string(out.shape)
-                     + " with computation_stride " + to_string(out.stride)
-                     + " does not fit: " + std::to_string(footprint) + " cores in dimension "
-                     + std::to_string(i) + " of a mesh " + to_string(out.mesh));
+      return bad_assignment("the footprint of computation_shape " + to_string(out.shape)
+                            + " with computation_stride " + to_string(out.stride)
+                            + " does not fit: " + std::to_string(footprint) + " cores in dimension "
+                            + std::to_string(i) + " of a mesh " + to_string(out.mesh));
     out.footprint[i] = static_cast<std::int32_t>(footprint);
     out.replicas_max[i] = out.mesh[i] / out.footprint[i] * out.stride[i];
   }
   if (options.num_replicas < 1)
-    return refused("num_replicas is 0, must be at least 1");
+    return bad_assignment("num_replicas is 0, must be at least 1");
   if (auto max = product(out.replicas_max); options.num_replicas > max)
-    return refused("num_replicas is " + std::to_string(options.num_replicas) + ", but at most "
-                   + std::to_string(max) + " of computation_shape " + to_string(out.shape)
-                   + " with computation_stride " + to_string(out.stride) + " fit in a mesh "
-                   + to_string(out.mesh));
+    return bad_assignment("num_replicas is " + std::to_string(options.num_replicas)
+                          + ", but at most " + std::to_string(max) + " of computation_shape "
+                          + to_string(out.shape) + " with computation_stride "
+                          + to_string(out.stride) + " fit in a mesh " + to_string(out.mesh));
   return out;
 }
 
@@ -220,13 +220,13 @@ std::vector<chips> ring_layout(const layout& x, bool& is_ring) {
 
 result<std::vector<chips>> task_order_layout(const topology& where, const layout& x) {
   if (product(x.stride) != 1)
-    return refused("computation_stride is " + to_string(x.stride)
-                   + ", must be 1 on a mesh that has places without a device");
+    return bad_assignment("computation_stride is " + to_string(x.stride)
+                          + ", must be 1 on a mesh that has places without a device");
   const auto per_replica = product(x.shape);
   if (x.replicas * per_replica > where.num_devices())
-    return refused("num_replicas is " + std::to_string(x.replicas) + " of "
-                   + std::to_string(per_replica) + " cores, the topology has "
-                   + std::to_string(where.num_devices()) + " devices");
+    return bad_assignment("num_replicas is " + std::to_string(x.replicas) + " of "
+                          + std::to_string(per_replica) + " cores, the topology has "
+                          + std::to_string(where.num_devices()) + " devices");
   std::vector<chips> out(x.replicas);
   std::int64_t next = 0;
   for (const auto& task : where.device_coordinates())
@@ -266,17 +266,17 @@ chip_ring ring_of_chips(std::int32_t x, std::int32_t y, std::int32_t z) {
 result<device_assignment> device_assignment::make(
   topology where, std::vector<std::vector<mesh_coordinates>> cores) {
   if (cores.empty())
-    return refused("core_assignment has 0 replicas, needs at least 1");
+    return bad_assignment("core_assignment has 0 replicas, needs at least 1");
   for (std::size_t replica = 0; replica < cores.size(); ++replica) {
     const auto name = "core_assignment[" + std::to_string(replica) + "]";
     if (cores[replica].empty())
-      return refused(name + " has 0 cores, needs at least 1");
+      return bad_assignment(name + " has 0 cores, needs at least 1");
     if (cores[replica].size() != cores[0].size())
-      return refused(name + " has " + std::to_string(cores[replica].size())
-                     + " cores, replica 0 has " + std::to_string(cores[0].size()));
+      return bad_assignment(name + " has " + std::to_string(cores[replica].size())
+                            + " cores, replica 0 has " + std::to_string(cores[0].size()));
     for (std::size_t core = 0; core < cores[replica].size(); ++core)
       if (auto place = where.place_at(cores[replica][core]); !place)
-        return refused(name + "[" + std::to_string(core) + "]: " + place.error().text);
+        return bad_assignment(name + "[" + std::to_string(core) + "]: " + place.error().text);
   }
   return device_assignment{std::move(where), std::move(cores)};
 }
@@ -287,10 +287,11 @@ result<device_assignment> device_assignment::build(const topology& where,
   if (!plan)
     return plan.error();
   if (options.order > device_order::mesh)
-    return refused("order is " + to_string(options.order) + ", must be automatic, ring or mesh");
+    return bad_assignment("order is " + to_string(options.order)
+                          + ", must be automatic, ring or mesh");
   const auto no_ring = no_ring_because(where, *plan);
   if (options.order == device_order::ring && !no_ring.empty())
-    return refused("order is ring, but no ring can be formed: " + no_ring);
+    return bad_assignment("order is ring, but no ring can be formed: " + no_ring);
   if (!where.is_complete()) {
     auto cores = task_order_layout(where, *plan);
     return cores ? make(where, std::move(*cores)) : cores.error();
@@ -313,11 +314,11 @@ result<device_assignment> device_assignment::single_core(const topology& where) 
 result<mesh_coordinates> device_assignment::coordinates(std::uint32_t replica,
                                                         std::uint32_t logical_core) const {
   if (replica >= num_replicas())
-    return refused("there is no replica " + std::to_string(replica) + ", there are "
-                   + std::to_string(num_replicas()));
+    return bad_assignment("there is no replica " + std::to_string(replica) + ", there are "
+                          + std::to_string(num_replicas()));
   if (logical_core >= cores_per_replica())
-    return refused("there is no logical core " + std::to_string(logical_core) + ", a replica has "
-                   + std::to_string(cores_per_replica()));
+    return bad_assignment("there is no logical core " + std::to_string(logical_core)
+                          + ", a replica has " + std::to_string(cores_per_replica()));
   return cores_[replica][logical_core];
 }
 
@@ -351,8 +352,8 @@ result<std::vector<std::uint32_t>> device_assignment::lookup_replicas(
       out.push_back(replica);
   }
   if (out.empty())
-    return refused("no replica has its logical core " + std::to_string(logical_core) + " on task "
-                   + std::to_string(task));
+    return bad_assignment("no replica has its logical core " + std::to_string(logical_core)
+                          + " on task " + std::to_string(task));
   return out;
 }
 

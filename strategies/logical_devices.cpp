@@ -10,7 +10,7 @@ namespace troupe {
 
 namespace {
 
-failure refused(const std::string& text) {
+failure bad_logical_devices(const std::string& text) {
   return make_failure(errc::invalid_argument, "logical devices: " + text);
 }
 
@@ -31,29 +31,30 @@ std::optional<std::size_t> tiles_in(std::span<const std::int64_t> dims, std::siz
 
 result<void> check_dims(std::span<const std::int64_t> dims, std::size_t rank) {
   if (dims.size() != rank)
-    return refused("dims " + list_of(dims) + " has " + std::to_string(dims.size())
-                   + " numbers, the tensor has rank " + std::to_string(rank));
+    return bad_logical_devices("dims " + list_of(dims) + " has " + std::to_string(dims.size())
+                               + " numbers, the tensor has rank " + std::to_string(rank));
   for (auto dim : dims)
     if (dim < 1)
-      return refused("dims " + list_of(dims) + " has " + std::to_string(dim)
-                     + ", must be at least 1");
+      return bad_logical_devices("dims " + list_of(dims) + " has " + std::to_string(dim)
+                                 + ", must be at least 1");
   return {};
 }
 
 result<void> check_split(const tensor& x, std::span<const std::int64_t> dims, std::uint32_t count) {
   if (!x.defined())
-    return refused("the tensor has no value");
+    return bad_logical_devices("the tensor has no value");
   if (auto fine = check_dims(dims, x.rank()); !fine)
     return fine;
   for (std::size_t axis = 0; axis < dims.size(); ++axis)
     if (x.shape()[axis] % dims[axis] != 0)
-      return refused("axis " + std::to_string(axis) + " of shape " + to_string(x.shape())
-                     + " is not divisible by " + std::to_string(dims[axis]) + " of dims "
-                     + list_of(dims));
+      return bad_logical_devices("axis " + std::to_string(axis) + " of shape "
+                                 + to_string(x.shape()) + " is not divisible by "
+                                 + std::to_string(dims[axis]) + " of dims " + list_of(dims));
   if (auto tiles = tiles_in(dims, count); tiles != count)
-    return refused("dims " + list_of(dims) + " make "
-                   + (tiles ? std::to_string(*tiles) : "more than " + std::to_string(count))
-                   + " tiles, there are " + std::to_string(count) + " logical devices");
+    return bad_logical_devices(
+      "dims " + list_of(dims) + " make "
+      + (tiles ? std::to_string(*tiles) : "more than " + std::to_string(count))
+      + " tiles, there are " + std::to_string(count) + " logical devices");
   return {};
 }
 
@@ -123,18 +124,18 @@ std::vector<tensor> split_rows(const tensor& x, std::size_t count) {
 
 result<void> check_join(std::span<const tensor> tiles, std::span<const std::int64_t> dims) {
   if (tiles.empty() || !tiles[0].defined())
-    return refused("there is no tile to join");
+    return bad_logical_devices("there is no tile to join");
   if (auto fine = check_dims(dims, tiles[0].rank()); !fine)
     return fine;
   if (tiles_in(dims, tiles.size()) != tiles.size())
-    return refused("dims " + list_of(dims) + " do not make the " + std::to_string(tiles.size())
-                   + " tiles that are given");
+    return bad_logical_devices("dims " + list_of(dims) + " do not make the "
+                               + std::to_string(tiles.size()) + " tiles that are given");
   for (std::size_t i = 1; i < tiles.size(); ++i)
     if (tiles[i].type() != tiles[0].type() || tiles[i].shape() != tiles[0].shape()
         || !tiles[i].defined())
-      return refused("tile " + std::to_string(i) + " is " + to_string(tiles[i].type())
-                     + to_string(tiles[i].shape()) + ", tile 0 is " + to_string(tiles[0].type())
-                     + to_string(tiles[0].shape()));
+      return bad_logical_devices("tile " + std::to_string(i) + " is " + to_string(tiles[i].type())
+                                 + to_string(tiles[i].shape()) + ", tile 0 is "
+                                 + to_string(tiles[0].type()) + to_string(tiles[0].shape()));
   return {};
 }
 
@@ -142,15 +143,16 @@ result<void> check_join(std::span<const tensor> tiles, std::span<const std::int6
 
 result<void> check_logical_device(std::uint32_t index, std::uint32_t count) {
   if (index >= count)
-    return refused("there is no logical device " + std::to_string(index) + ", a replica has "
-                   + std::to_string(count));
+    return bad_logical_devices("there is no logical device " + std::to_string(index)
+                               + ", a replica has " + std::to_string(count));
   return {};
 }
 
 result<void> check_assign_to_logical_device(std::uint32_t index, std::uint32_t count, bool spmd) {
   if (spmd)
-    return refused("a tensor cannot be assigned to logical device " + std::to_string(index)
-                   + " while SPMD partitioning is on; split or replicate it");
+    return bad_logical_devices("a tensor cannot be assigned to logical device "
+                               + std::to_string(index)
+                               + " while SPMD partitioning is on; split or replicate it");
   return check_logical_device(index, count);
 }
 
@@ -198,9 +200,9 @@ result<tensor> join_from_logical_devices(std::span<const tensor> tiles,
 
 result<std::vector<tensor>> replicate_to_logical_devices(const tensor& x, std::uint32_t count) {
   if (count == 0)
-    return refused("a replica has 0 of them, needs at least 1");
+    return bad_logical_devices("a replica has 0 of them, needs at least 1");
   if (!x.defined())
-    return refused("the tensor has no value");
+    return bad_logical_devices("the tensor has no value");
   return std::vector<tensor>(count, x);
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int32_t extent_max = 1 << 14;
 constexpr std::int64_t cores_max = 1 << 20;
 
-failure refused(const std::string& text) {
+failure bad_topology(const std::string& text) {
   return make_failure(errc::invalid_argument, "topology: " + text);
 }
 
@@ -22,13 +22,14 @@ result<void> check_mesh(const mesh_coordinates& mesh) {
   std::int64_t cores = 1;
   for (auto extent : mesh) {
     if (extent < 1 || extent > extent_max)
-      return refused("mesh_shape " + to_string(mesh) + " has the extent " + std::to_string(extent)
-                     + ", must be from 1 to " + std::to_string(extent_max));
+      return bad_topology("mesh_shape " + to_string(mesh) + " has the extent "
+                          + std::to_string(extent) + ", must be from 1 to "
+                          + std::to_string(extent_max));
     cores *= extent;
   }
   if (cores > cores_max)
-    return refused("mesh_shape " + to_string(mesh) + " has " + std::to_string(cores)
-                   + " cores, may have at most " + std::to_string(cores_max));
+    return bad_topology("mesh_shape " + to_string(mesh) + " has " + std::to_string(cores)
+                        + " cores, may have at most " + std::to_string(cores_max));
   return {};
 }
 
@@ -41,15 +42,15 @@ bool is_inside(const mesh_coordinates& at, const mesh_coordinates& mesh) {
 
 result<void> check_tasks(const std::vector<std::vector<mesh_coordinates>>& devices) {
   if (devices.empty())
-    return refused("device_coordinates has 0 tasks, needs at least 1");
+    return bad_topology("device_coordinates has 0 tasks, needs at least 1");
   for (std::size_t task = 0; task < devices.size(); ++task) {
     if (devices[task].empty())
-      return refused("device_coordinates[" + std::to_string(task)
-                     + "] has 0 devices, needs at least 1");
+      return bad_topology("device_coordinates[" + std::to_string(task)
+                          + "] has 0 devices, needs at least 1");
     if (devices[task].size() != devices[0].size())
-      return refused("device_coordinates[" + std::to_string(task) + "] has "
-                     + std::to_string(devices[task].size()) + " devices, task 0 has "
-                     + std::to_string(devices[0].size()));
+      return bad_topology("device_coordinates[" + std::to_string(task) + "] has "
+                          + std::to_string(devices[task].size()) + " devices, task 0 has "
+                          + std::to_string(devices[0].size()));
   }
   return {};
 }
@@ -77,12 +78,12 @@ result<topology> topology::make(const mesh_coordinates& mesh_shape,
     for (std::size_t ordinal = 0; ordinal < device_coordinates[task].size(); ++ordinal) {
       const auto& at = device_coordinates[task][ordinal];
       if (!is_inside(at, mesh_shape))
-        return refused(device_text(task, ordinal) + " = " + to_string(at)
-                       + " is outside mesh_shape " + to_string(mesh_shape));
+        return bad_topology(device_text(task, ordinal) + " = " + to_string(at)
+                            + " is outside mesh_shape " + to_string(mesh_shape));
       const core_place place{static_cast<std::uint32_t>(task), static_cast<std::uint32_t>(ordinal)};
       if (auto [first, added] = out.places_.emplace(at, place); !added)
-        return refused(device_text(task, ordinal) + " = " + to_string(at) + " is already "
-                       + device_text(first->second.task, first->second.ordinal));
+        return bad_topology(device_text(task, ordinal) + " = " + to_string(at) + " is already "
+                            + device_text(first->second.task, first->second.ordinal));
     }
   out.mesh_shape_ = mesh_shape;
   out.devices_ = std::move(device_coordinates);
@@ -112,8 +113,8 @@ bool topology::is_complete() const noexcept {
 result<core_place> topology::place_at(const mesh_coordinates& at) const {
   auto place = places_.find(at);
   if (place == places_.end())
-    return refused("there is no device at " + to_string(at) + ", mesh_shape is "
-                   + to_string(mesh_shape_));
+    return bad_topology("there is no device at " + to_string(at) + ", mesh_shape is "
+                        + to_string(mesh_shape_));
   return place->second;
 }
 

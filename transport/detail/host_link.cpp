@@ -15,7 +15,7 @@ namespace troupe::detail {
 
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t link_page_bytes = 4096;
 // What is shown to the peer at once: it copies one piece while we copy the next.
 constexpr std::size_t piece_bytes = std::size_t{128} << 10;
 constexpr int wakes_read_max = 16; // a flood of them does not hold the lane
@@ -29,7 +29,7 @@ constexpr std::byte wake{'w'};
 // --- memory
 
 result<link_memory> link_memory::create(std::size_t ring_bytes) {
-  auto memory = make_sealed_memory(page_bytes + 2 * ring_bytes);
+  auto memory = make_sealed_memory(link_page_bytes + 2 * ring_bytes);
   return memory ? map(std::move(*memory), ring_bytes) : memory.error();
 }
 
@@ -39,7 +39,7 @@ result<link_memory> link_memory::adopt(owned_fd memory, std::uint64_t ring_bytes
     return make_failure(errc::unavailable,
                         "shared memory: rings of " + std::to_string(ring_bytes) + " bytes");
   const auto bytes = static_cast<std::size_t>(ring_bytes);
-  if (!is_sealed_memory(memory.get(), page_bytes + 2 * bytes))
+  if (!is_sealed_memory(memory.get(), link_page_bytes + 2 * bytes))
     return make_failure(errc::unavailable, "shared memory: the descriptor is something else");
   return map(std::move(memory), bytes);
 }
@@ -58,10 +58,10 @@ result<link_memory> link_memory::map(owned_fd memory, std::size_t ring_bytes) {
                    memory.get(), static_cast<off_t>(offset))
               != MAP_FAILED;
   };
-  put_at(0, 0, page_bytes);
+  put_at(0, 0, link_page_bytes);
   for (std::size_t ring = 0; ring < 2; ++ring)
     for (std::size_t time = 0; time < 2; ++time)
-      put_at(page_bytes + (2 * ring + time) * ring_bytes, page_bytes + ring * ring_bytes,
+      put_at(link_page_bytes + (2 * ring + time) * ring_bytes, link_page_bytes + ring * ring_bytes,
              ring_bytes);
   if (!ok)
     return make_failure(errc::unavailable, "shared memory: rings of " + std::to_string(ring_bytes)
@@ -84,11 +84,11 @@ link_memory& link_memory::operator=(link_memory&& other) noexcept {
   return *this;
 }
 
-std::size_t link_memory::mapped_bytes() const { return page_bytes + 4 * ring_bytes_; }
+std::size_t link_memory::mapped_bytes() const { return link_page_bytes + 4 * ring_bytes_; }
 
 ring_place link_memory::ring_of(bool dialer) const {
   auto* const indices = reinterpret_cast<ring_indices*>(begin_);
-  std::byte* const rings = begin_ + page_bytes;
+  std::byte* const rings = begin_ + link_page_bytes;
   return {indices + (dialer ? 0 : 1), rings + (dialer ? 0 : 2 * ring_bytes_), ring_bytes_, true};
 }
 

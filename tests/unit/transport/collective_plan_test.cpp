@@ -23,7 +23,7 @@ plan_task task_of(collective_kind kind, collective_algorithm algorithm, std::uin
   out.root = root;
   out.count = count;
   for (std::uint32_t i = 0; i <= n; ++i)
-    out.parts.push_back(segment_begin(count, n, i));
+    out.parts.push_back(detail::segment_begin(count, n, i));
   return out;
 }
 
@@ -76,10 +76,10 @@ TEST_CASE("plans: segments cover a vector without gaps, whatever its length") {
   for (std::uint32_t n = 1; n <= 9; ++n)
     for (const std::size_t count :
          {std::size_t{0}, std::size_t{1}, std::size_t{1003}, std::size_t{1} << 46}) {
-      CHECK(segment_begin(count, n, 0) == 0);
-      CHECK(segment_begin(count, n, n) == count);
+      CHECK(detail::segment_begin(count, n, 0) == 0);
+      CHECK(detail::segment_begin(count, n, n) == count);
       for (std::uint32_t i = 0; i < n; ++i)
-        CHECK(segment_begin(count, n, i) <= segment_begin(count, n, i + 1));
+        CHECK(detail::segment_begin(count, n, i) <= detail::segment_begin(count, n, i + 1));
     }
 }
 
