@@ -1,7 +1,5 @@
 #include <troupe/actors/worker.hpp>
 
-#include <algorithm>
-
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/exit_code.hpp>
 
@@ -247,29 +245,6 @@ void worker_state::send_report() {
   mark(env_, "worker.result_sent");
 }
 
-/// Why this process is about to end: what ran on `before` and was given up since.
-void worker_state::say_hung(const std::vector<lane_status>& before,
-                            const std::vector<lane_status>& after) {
-  if (!options_.member.say)
-    return;
-  for (const auto& lane : before) {
-    const bool still_there = std::ranges::any_of(after, [&](const lane_status& each) {
-      return each.closure == lane.closure && each.attempt == lane.attempt && each.running_ms > 0;
-    });
-    if (lane.running_ms == 0 || still_there)
-      continue;
-    const auto what = lane.closure.seq == 0
-                        ? std::string{"building a resource"}
-                        : "closure " + std::to_string(lane.closure.seq) + ", attempt "
-                            + std::to_string(value_of(lane.attempt));
-    options_.member.say(to_string(options_.member.task) + ": " + what + ", ran for "
-                        + std::to_string(lane.running_ms)
-                        + " ms, past its deadline or its cancellation: it can't be stopped, this "
-                          "process ends with code "
-                        + std::to_string(hung_step_exit_code));
-  }
-}
-
 void worker_state::on_tick(tick& msg) {
   if (member_.on_tick(msg))
     return;
@@ -287,7 +262,6 @@ void worker_state::on_tick(tick& msg) {
                    + "; a step cannot be ended from outside, so this process ends with code "
                    + std::to_string(hung_step_exit_code) + " and may be started again");
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
-    say_hung(before, lanes_->status());
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
                tick{.what = leave_timer});
   } else if (lanes_->exhausted() && !leaving_) {

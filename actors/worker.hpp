@@ -60,7 +60,6 @@ private:
   void on_device_failed(const device_failed& msg);
   worker_routes routes_for(const std::string& data_address);
   void on_tick(tick& msg);
-  void say_hung(const std::vector<lane_status>& before, const std::vector<lane_status>& after);
   void keep_view(const view& current);
   void end_life();
 
