@@ -589,7 +589,8 @@ void coordinator_state::end_cluster_now(cluster_end how) {
     lost += (lost.empty() ? "ps:" : ", ps:") + std::to_string(index);
   if (!lost.empty() && !how.meant && how.why.code == errc::none)
     how.why = make_failure(errc::unavailable, "the program ended");
-  if (!lost.empty() && how.why.code != errc::none)
+  const bool says_nobody = how.why.text.find("ps:") == std::string::npos;
+  if (!lost.empty() && how.why.code != errc::none && !is_known(how.why.where) && says_nobody)
     how.why.text += " after the loss of " + lost;
   tell(self_, membership_,
        end_cluster{.why = std::move(how.why), .members_stay = how.members_stay});

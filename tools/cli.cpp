@@ -364,6 +364,8 @@ tr::runtime_options serve_options(const serve_command& serve) {
                           "--cluster FILE or TF_CONFIG");
   auto out = in_own_words(
     [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
+  if (!serve.coordinator.empty())
+    out.names.coordinator = "--coordinator";
   out.coordinator_lost_ms_max = static_cast<std::uint64_t>(serve.coordinator_lost_s * 1'000);
   out.start_timeout =
     std::chrono::milliseconds{static_cast<std::int64_t>(serve.start_timeout_s * 1'000)};

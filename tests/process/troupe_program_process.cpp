@@ -402,6 +402,8 @@ TEST_CASE("a start that fails names who is missing, and ends with 69 all who cam
   CHECK(seen.text.find(missing) != std::string::npos);
   CHECK(seen.text.find("chief 69") != std::string::npos);
   CHECK(seen.text.find("ps 69") != std::string::npos);
+}
+
 TEST_CASE("a command that is mistyped was said to be required; --version was unknown") {
   auto trian = run("troupe trian fashion_mnist");
   CHECK(trian.code != 0);
