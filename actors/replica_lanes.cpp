@@ -91,6 +91,11 @@ bool is_consequence(const std::exception_ptr& why) {
   }
 }
 
+/// Parts that do not fit together: each replica of a call finds that for itself, and says its own.
+bool is_found_by_all(errc code) {
+  return code == errc::shape_mismatch || code == errc::dtype_mismatch;
+}
+
 /// What calls of the other replicas fail with: what they did wrong together, or that they were
 /// cancelled.
 failure consequence(const std::string& call, const replica_run& run) {
@@ -519,7 +524,7 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   auto run = run_here();
   std::unique_lock lock{mutex_};
-  if (run->aborted && why.code != run->aborted->code) // what all find is each one's own
+  if (run->aborted && !(why.code == run->aborted->code && is_found_by_all(why.code)))
     return consequence("call", *run);
   const auto call =
     run->calls.in_call(local) ? to_string(run->calls.current(local)) : std::string{"call"};
