@@ -41,7 +41,7 @@ membership_state::~membership_state() {
 }
 
 auto membership_state::make_behavior() -> interface::behavior_type {
-  mark(env_, "membership.began"); // another one of this process has ended
+  trace(env_, "membership.began", {{"cluster", options_.core.cluster}}); // after any other's end
   publish();
   later(check_timer, static_cast<std::uint64_t>(options_.core.tick_ms));
   return {

@@ -268,7 +268,7 @@ int run(const usage_error& usage) {
 } // namespace tool
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is an error of the write that meets it
+  std::signal(SIGXFSZ, SIG_IGN);   // a limit on file sizes is an error of the write that meets it
   constexpr int interrupted = 130; // as a shell says it of SIGINT
   const int code = troupe::run_main([&] {
     const auto command = tool::parse_command({argv + std::min(argc, 1), argv + argc});

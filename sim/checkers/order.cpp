@@ -84,7 +84,8 @@ private:
     auto [at, fresh] = closures_.try_emplace(id);
     if (!fresh && at->second.life == e.start && at->second.reign == reign_)
       fail_("INV-X2", to_string(id) + " was accepted before");
-    at->second = {.life = e.start, .reign = reign_}; // where nobody is left who knew the term, it may come again
+    at->second = {.life = e.start,
+                  .reign = reign_}; // where nobody is left who knew the term, it may come again
     open_.insert(id);
   }
 

@@ -154,7 +154,7 @@ TEST_CASE(
   }
   unsetenv("TROUPE_TEST_STDERR");
   CHECK(says(text_of(path),
-             "troupe: worker:0: closure 1:1 of endless_step, attempt 1, ran past its "
+             "troupe: worker:0: step 'endless_step', closure 1:1, attempt 1 ran past its "
              "deadline of 300 ms; a step cannot be ended from outside, so this "
              "process ends with code 75"));
   CHECK(says(told.first("endless_step"),

@@ -188,11 +188,11 @@ TEST_CASE("processes: equal workers that get no further say so, and why, and end
   CHECK(killed.find("processes ended before they came so far: worker:0 ") != std::string::npos);
   const auto stopped =
     run_until(train + " --kill worker:every=3s,signal=STOP,resume=6s",
-              {"no progress for ", "a step needs all of them", "a step waits for member "},
+              {"no progress for ", "a step needs all of them", "a step waits for worker:"},
               std::chrono::seconds{90});
   CAPTURE(stopped);
   CHECK(stopped.find("processes were stopped: ") != std::string::npos);
-  CHECK(stopped.find("a step waits for member ") != std::string::npos); // by the workers
+  CHECK(stopped.find("a step waits for worker:") != std::string::npos); // by the workers
   CHECK(count_processes("troupe train") == before);
 }
 
