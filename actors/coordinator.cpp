@@ -580,12 +580,35 @@ void coordinator_state::no_worker_will_come(failure why) {
     shared_->started->set(std::move(why));
 }
 
-void coordinator_state::end_cluster_now() {
+void coordinator_state::end_cluster_now(cluster_end how) {
   ending_ = true;
   if (queue())
     queue()->stop();
-  tell(self_, membership_, end_cluster{});
+  std::string lost;
+  for (const auto index : servers_lost_)
+    lost += (lost.empty() ? "ps:" : ", ps:") + std::to_string(index);
+  if (!lost.empty() && !how.meant && how.why.code == errc::none)
+    how.why = make_failure(errc::unavailable, "the program ended");
+  const bool says_nobody = how.why.text.find("ps:") == std::string::npos;
+  if (!lost.empty() && how.why.code != errc::none && !is_known(how.why.where) && says_nobody)
+    how.why.text += " after the loss of " + lost;
+  tell(self_, membership_,
+       end_cluster{.why = std::move(how.why), .members_stay = how.members_stay});
   self_->quit();
+}
+
+void coordinator_state::tell_start(std::shared_ptr<promise_slot<start_state>> done) const {
+  start_state out;
+  for (const auto& [index, s] : servers_) {
+    out.servers.insert(index);
+    if (s.ready)
+      out.ready_servers.insert(index);
+  }
+  for (const auto& [index, link] : links_)
+    out.workers.insert(index);
+  for (const auto& [index, msg] : joining_)
+    out.linking.insert(index);
+  done->set(std::move(out));
 }
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,

@@ -69,6 +69,22 @@ struct coordinator_shared {
   std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };
 
+/// How a cluster ends.
+struct cluster_end {
+  failure why{};     ///< none: as the program meant
+  bool meant = true; ///< false: nobody said so, and a server that is lost by then is why
+  /// Only the coordinator ends; workers and servers look for the next one at its address.
+  bool members_stay = false;
+};
+
+/// Who is there while a cluster starts: tasks by index.
+struct start_state {
+  std::set<std::uint32_t> servers{};       ///< members
+  std::set<std::uint32_t> ready_servers{}; ///< of these, those that have granted the term
+  std::set<std::uint32_t> workers{};       ///< that can be given work
+  std::set<std::uint32_t> linking{};       ///< members whose link isn't there yet
+};
+
 /// Totals of a server, for the program.
 struct server_report {
   std::uint32_t server = 0;
@@ -123,7 +139,8 @@ public:
   void statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done);
   void worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done);
   /// Ends every member, then itself and the membership.
-  void end_cluster_now();
+  void end_cluster_now(cluster_end how);
+  void tell_start(std::shared_ptr<promise_slot<start_state>> done) const;
   /// Ends the queue, or the start, with `why`: whoever waits need wait no longer.
   void no_worker_will_come(failure why);
   /// Where the server of that index keeps its data plane; empty when it is not there.

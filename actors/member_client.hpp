@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <caf/atom.hpp>
 
+#include <troupe/actors/published_port.hpp>
 #include <troupe/core/mac.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/messages/interfaces.hpp>
@@ -35,8 +35,11 @@ struct member_options {
   std::uint64_t connect_ms = 2'000;
   std::uint64_t hello_ms = 5'000;
   std::uint64_t retry_ms_max = 500;
-  /// Without a coordinator for so long, the process ends.
+  /// Without a sign of life of a coordinator for so long, the process ends.
   std::uint64_t coordinator_lost_ms_max = 60'000;
+  /// Takes a line for people, about a coordinator that isn't there and what becomes of it. On the
+  /// actor's thread: must not wait.
+  std::function<void(const std::string& line)> say{};
   /// Set when the member has ended, with the reason in a failure when it did not end by order.
   std::shared_ptr<promise_slot<bool>> ended{};
   /// Set with the first admission, or with the failure that makes trying again useless.
@@ -55,11 +58,20 @@ public:
     std::function<void()> on_fenced{};
     std::function<std::vector<lane_status>()> lanes{};
   };
-  enum timer : std::uint8_t { beat_timer = 200, dial_timer = 201, end_timer = 202 };
+  enum timer : std::uint8_t { beat_timer = 200, dial_timer = 201, publish_timer = 202 };
 
   member_client(typename Interface::pointer self, const environment& env, member_options options,
                 events on)
-    : self_{self}, env_{env}, options_{std::move(options)}, on_{std::move(on)} {}
+    : self_{self},
+      env_{env},
+      options_{std::move(options)},
+      on_{std::move(on)},
+      port_{self,
+            {.network = options_.network,
+             .who = to_string(options_.task),
+             .host = options_.listen_host,
+             .port = options_.listen_port,
+             .request_ms = options_.connect_ms}} {}
 
   ~member_client() {
     if (options_.ended)
@@ -70,7 +82,7 @@ public:
   }
 
   void start() {
-    lost_since_ = heard_at_ = env_.clock.now();
+    heard_at_ = said_at_ = env_.clock.now();
     if (options_.membership) {
       membership_ = options_.membership;
       self_->monitor(membership_);
@@ -139,7 +151,7 @@ public:
 
   void on_end(const end_member& msg) {
     if (is_for_me(msg.header))
-      end({});
+      end_with_cluster(msg.why);
   }
 
   /// Leaves on its own will; `why`, if it is one, is what its process ends with.
@@ -161,8 +173,9 @@ public:
       tell(self_, membership_, leave{.header = header()});
     inc_ = {};
     nonce_ = 0;
+    heard_at_ = env_.clock.now(); // until now there was somebody at its other end
     on_.on_fenced();
-    later(dial_timer, jitter(options_.retry_ms_max));
+    dial_later(jitter(options_.retry_ms_max));
   }
 
   bool on_tick(const tick& msg) {
@@ -173,7 +186,11 @@ public:
         beat();
         look_for_coordinator();
         return true;
-      case dial_timer: membership_ ? say_hello() : dial(); return true;
+      case dial_timer:
+        dial_timer_set_ = false;
+        membership_ ? say_hello() : dial();
+        return true;
+      case publish_timer: port_.retry_open(); return true;
       default: return false;
     }
   }
@@ -186,17 +203,18 @@ public:
     if (ended_)
       return true;
     trace(env_, "member.coordinator_lost", {{"task", to_string(options_.task)}});
-    if (is_member()) {
+    const bool was_member = is_member();
+    if (was_member) {
       inc_ = {};
+      heard_at_ = env_.clock.now(); // a dead actor that is found was never heard
       on_.on_fenced();
     }
     nonce_ = 0;
     view_ = {};
-    lost_since_ = env_.clock.now();
     if (options_.membership) // within one process there is nobody else to find
       end(make_failure(errc::unavailable, "the coordinator has ended"));
     else
-      later(dial_timer, jitter(50));
+      dial_later(jitter(was_member ? 50 : options_.retry_ms_max));
     return true;
   }
 
@@ -213,9 +231,10 @@ private:
 
   /// What this process itself slept is nobody's silence.
   void notice_lateness() {
-    auto late = env_.clock.now() - beat_due_;
+    const auto now = env_.clock.now();
+    const auto late = now - beat_due_;
     if (late > std::chrono::milliseconds{options_.heartbeat_ms})
-      heard_at_ += late;
+      heard_at_ = std::min(now, heard_at_ + late);
   }
 
   /// A coordinator whose machine went away ends no connection: after a quarter of the time that a
@@ -234,39 +253,47 @@ private:
   void publish() {
     if (options_.listen_host.empty())
       return dial();
-    auto handle = caf::actor_cast<caf::strong_actor_ptr>(self_handle<Interface>(self_));
-    self_
-      ->request(options_.network, std::chrono::milliseconds{options_.connect_ms},
-                caf::publish_atom::value, options_.listen_port, std::move(handle),
-                std::set<std::string>{}, options_.listen_host, false)
-      .then(
-        [this](std::uint16_t port) {
-          control_address_ = options_.listen_host + ":" + std::to_string(port);
-          dial();
-        },
-        [this](caf::error&) {
-          end(make_failure(errc::address_in_use, to_string(options_.task) + ": cannot listen on "
-                                                   + options_.listen_host + ":"
-                                                   + std::to_string(options_.listen_port)));
-        });
+    port_.open(
+      caf::actor_cast<caf::strong_actor_ptr>(self_handle<Interface>(self_)),
+      [this](std::uint16_t port) {
+        control_address_ = options_.listen_host + ":" + std::to_string(port);
+        dial();
+      },
+      [this](failure why) { end(std::move(why)); },
+      [this](std::uint64_t ms) { later(publish_timer, ms); });
   }
 
+  /// One attempt at a time, and one timer for the next, whatever asks for it.
   void dial() {
-    if (give_up_if_late())
+    if (ended_ || dialling_ || give_up_if_late())
       return;
+    dialling_ = true;
     self_
       ->request(options_.network, std::chrono::milliseconds{options_.connect_ms},
                 caf::connect_atom::value, options_.coordinator_host, options_.coordinator_port)
       .then(
         [this](const caf::node_id&, caf::strong_actor_ptr& found, const std::set<std::string>&) {
+          dialling_ = false;
+          if (ended_)
+            return;
           if (!found)
-            return later(dial_timer, jitter(options_.retry_ms_max));
+            return dial_later(jitter(options_.retry_ms_max));
+          // No sign of life yet: the port of a process that lives may lead to an actor that
+          // doesn't.
           membership_ = caf::actor_cast<membership_actor>(found);
           self_->monitor(membership_);
-          heard_at_ = env_.clock.now();
           say_hello();
         },
-        [this](caf::error&) { later(dial_timer, jitter(options_.retry_ms_max)); });
+        [this](caf::error&) {
+          dialling_ = false;
+          dial_later(jitter(options_.retry_ms_max));
+        });
+  }
+
+  void dial_later(std::uint64_t ms) {
+    if (ended_ || std::exchange(dial_timer_set_, true))
+      return;
+    later(dial_timer, ms);
   }
 
   void say_hello() {
@@ -294,7 +321,7 @@ private:
       [this, nonce = nonce_](hello_answer& answer) { on_answer(nonce, answer); },
       [this](const std::string&) {
         if (!is_member())
-          later(dial_timer, jitter(options_.retry_ms_max));
+          dial_later(jitter(options_.retry_ms_max));
       });
   }
 
@@ -302,6 +329,8 @@ private:
     if (nonce != nonce_ || ended_)
       return;
     heard_at_ = env_.clock.now();
+    if (answer.ending)
+      return end_with_cluster(answer.why);
     if (answer.why.code == errc::fenced) { // admitted once, its welcome or the news of its fence
                                            // lost: come as somebody new
       mark(env_, "member.welcome_was_lost");
@@ -310,10 +339,10 @@ private:
         on_.on_fenced();
       }
       nonce_ = 0;
-      return later(dial_timer, jitter(options_.retry_ms_max));
+      return dial_later(jitter(options_.retry_ms_max));
     }
     if (answer.why.code == errc::try_again)
-      return later(dial_timer, jitter(options_.retry_ms_max));
+      return dial_later(jitter(options_.retry_ms_max));
     if (answer.why.code != errc::none)
       return end(std::move(answer.why));
     if (answer.inc == inc_)
@@ -341,18 +370,48 @@ private:
     later(beat_timer, options_.heartbeat_ms);
   }
 
-  /// Counts from the coordinator's loss or last sign of life: a member that was fenced after hours
-  /// comes back.
+  /// Counts from the coordinator's last sign of life: a member that was fenced after hours comes
+  /// back. A connection, or an actor that is found at the address, is none.
   bool give_up_if_late() {
-    auto since = membership_ ? heard_at_ : lost_since_;
-    if (options_.membership
-        || env_.clock.now() - since < std::chrono::milliseconds{options_.coordinator_lost_ms_max})
+    if (options_.membership)
       return false;
-    end(make_failure(errc::unavailable, "no coordinator at " + options_.coordinator_host + ":"
-                                          + std::to_string(options_.coordinator_port) + " for "
-                                          + std::to_string(options_.coordinator_lost_ms_max)
-                                          + " ms"));
+    const auto silent =
+      std::chrono::duration_cast<std::chrono::milliseconds>(env_.clock.now() - heard_at_);
+    if (silent < std::chrono::milliseconds{options_.coordinator_lost_ms_max}) {
+      tell_wait(silent);
+      return false;
+    }
+    end(make_failure(errc::unavailable, "no coordinator at " + coordinator_address() + " for "
+                                          + seconds(options_.coordinator_lost_ms_max)));
     return true;
+  }
+
+  std::string coordinator_address() const {
+    return options_.coordinator_host + ":" + std::to_string(options_.coordinator_port);
+  }
+  static std::string seconds(std::uint64_t ms) {
+    return ms % 1'000 == 0 ? std::to_string(ms / 1'000) + " s" : std::to_string(ms) + " ms";
+  }
+
+  /// Every few seconds, to whoever looks at this process. A member hears of its coordinator once in
+  /// a quarter of its patience: less silence is no news.
+  void tell_wait(std::chrono::milliseconds silent) {
+    constexpr std::chrono::milliseconds say_every{5'000};
+    const auto now = env_.clock.now();
+    const std::chrono::milliseconds usual{is_member() ? options_.coordinator_lost_ms_max / 4 : 0};
+    if (silent < usual + say_every || now - said_at_ < say_every)
+      return;
+    said_at_ = now;
+    const auto waited = static_cast<std::uint64_t>(silent.count()) / 1'000 * 1'000;
+    trace(env_, "member.waits", {{"task", to_string(options_.task)}, {"silent_ms", waited}});
+    if (options_.say)
+      options_.say(to_string(options_.task) + ": no coordinator at " + coordinator_address()
+                   + " for " + seconds(waited) + ", ends after "
+                   + seconds(options_.coordinator_lost_ms_max));
+  }
+
+  void end_with_cluster(const failure& why) {
+    end(why.code == errc::none ? std::nullopt : std::optional{why});
   }
 
   void end(std::optional<failure> why) {
@@ -368,7 +427,7 @@ private:
       if (options_.admitted)
         options_.admitted->set(std::move(*why));
     }
-    self_->quit();
+    port_.close([self = self_] { self->quit(); });
   }
 
   void later(std::uint8_t what, std::uint64_t ms) {
@@ -391,6 +450,7 @@ private:
   const environment& env_;
   member_options options_;
   events on_;
+  published_port<typename Interface::pointer> port_;
   membership_actor membership_{};
   std::string control_address_{};
   std::string link_address_{};
@@ -398,11 +458,13 @@ private:
   incarnation inc_{};
   view view_{};
   std::uint64_t next_request_ = 0;
-  time_point lost_since_{};
-  time_point heard_at_{}; ///< the last sign of life of the membership
+  time_point heard_at_{}; ///< the last sign of life of a membership
   time_point asked_at_{}; ///< for one
+  time_point said_at_{};  ///< that it is waited for
   time_point beat_due_{};
   bool beat_timer_set_ = false;
+  bool dial_timer_set_ = false;
+  bool dialling_ = false;
   bool ended_ = false;
 };
 

@@ -1,10 +1,7 @@
 #include <troupe/actors/membership.hpp>
 
 #include <algorithm>
-#include <set>
 #include <utility>
-
-#include <caf/atom.hpp>
 
 #include <troupe/core/mac.hpp>
 
@@ -28,7 +25,13 @@ membership_state::membership_state(interface::pointer self, const environment& e
   : self_{self},
     env_{env},
     options_{std::move(options)},
-    core_{with_token(options_), env.clock.now()} {}
+    core_{with_token(options_), env.clock.now()},
+    port_{self,
+          {.network = options_.network,
+           .who = "the coordinator",
+           .host = options_.listen_host,
+           .port = options_.listen_port,
+           .request_ms = options_.publish_ms}} {}
 
 membership_state::~membership_state() {
   if (options_.ended)
@@ -38,6 +41,7 @@ membership_state::~membership_state() {
 }
 
 auto membership_state::make_behavior() -> interface::behavior_type {
+  trace(env_, "membership.began", {{"cluster", options_.core.cluster}}); // after any other's end
   publish();
   later(check_timer, static_cast<std::uint64_t>(options_.core.tick_ms));
   return {
@@ -51,22 +55,17 @@ auto membership_state::make_behavior() -> interface::behavior_type {
 void membership_state::publish() {
   if (!options_.network)
     return;
-  self_
-    ->request(options_.network, std::chrono::milliseconds{options_.publish_ms},
-              caf::publish_atom::value, options_.listen_port,
-              caf::actor_cast<caf::strong_actor_ptr>(self_handle<interface>(self_)),
-              std::set<std::string>{}, options_.listen_host, false)
-    .then(
-      [this](std::uint16_t port) {
-        if (options_.published)
-          options_.published->set(port);
-      },
-      [this](caf::error&) {
-        if (options_.published)
-          options_.published->set(make_failure(
-            errc::address_in_use, "the coordinator cannot listen on " + options_.listen_host + ":"
-                                    + std::to_string(options_.listen_port)));
-      });
+  port_.open(
+    caf::actor_cast<caf::strong_actor_ptr>(self_handle<interface>(self_)),
+    [this](std::uint16_t port) {
+      if (options_.published)
+        options_.published->set(port);
+    },
+    [this](failure why) {
+      if (options_.published)
+        options_.published->set(std::move(why));
+    },
+    [this](std::uint64_t ms) { later(publish_timer, ms); });
 }
 
 message_header membership_state::header(const incarnation& receiver) {
@@ -88,7 +87,12 @@ caf::result<hello_answer> membership_state::on_hello(hello& msg) {
   if (!sender)
     return promise;
   if (ending_) {
-    promise.deliver(hello_answer{.why = make_failure(errc::unavailable, "the cluster is ending")});
+    promise.deliver(hello_answer{.why = ending_why_, .ending = true});
+    return promise;
+  }
+  if (ended_) { // steps down: the next coordinator at this address admits
+    promise.deliver(
+      hello_answer{.why = make_failure(errc::try_again, "the coordinator is ending")});
     return promise;
   }
   auto number = static_cast<hello_no>(++next_hello_);
@@ -173,24 +177,36 @@ void membership_state::on_fence(fence_member& msg) {
 void membership_state::on_end(end_cluster& msg) {
   if (!msg.here.value)
     return mark(env_, "membership.stranger_refused");
-  ending_ = true;
   coordinator_ = nullptr;
+  if (msg.members_stay)
+    return end();
+  ending_ = true;
+  ending_why_ = std::move(msg.why);
   for (const auto& [task, p] : peers_)
-    tell_member(p.handle, task, end_member{.header = header(p.inc)});
+    tell_member(p.handle, task, end_member{.header = header(p.inc), .why = ending_why_});
   later(end_timer, msg.deadline_ms);
   check_ended();
 }
 
 void membership_state::check_ended() {
   if (ending_ && core_.current().members.empty())
-    self_->quit();
+    end();
+}
+
+/// Nobody shall find a dead actor at the port.
+void membership_state::end() {
+  if (std::exchange(ended_, true))
+    return;
+  port_.close([this] { self_->quit(); });
 }
 
 void membership_state::on_tick(tick& msg) {
   if (!is_from_here())
     return;
   if (msg.what == end_timer)
-    return self_->quit();
+    return end();
+  if (msg.what == publish_timer)
+    return port_.retry_open();
   later(check_timer, static_cast<std::uint64_t>(options_.core.tick_ms));
   act(core_.on_tick(env_.clock.now()));
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <troupe/actors/membership_core.hpp>
+#include <troupe/actors/published_port.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/messages/interfaces.hpp>
 
@@ -42,7 +43,7 @@ public:
   void on_down(const caf::down_msg& msg);
 
 private:
-  enum timer : std::uint8_t { check_timer = 1, end_timer = 2 };
+  enum timer : std::uint8_t { check_timer = 1, end_timer = 2, publish_timer = 3 };
   /// An admitted member, or a process that asks to be one.
   struct peer {
     task_id task{};
@@ -78,6 +79,7 @@ private:
   void tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg);
   message_header header(const incarnation& receiver);
   void check_ended();
+  void end();
   void later(timer what, std::uint64_t ms);
 
   interface::pointer self_;
@@ -89,7 +91,10 @@ private:
   std::uint64_t next_request_ = 0;
   std::map<hello_no, waiting_hello> waiting_{};
   std::map<task_id, peer> peers_{};
+  published_port<interface::pointer> port_;
   bool ending_ = false;
+  bool ended_ = false;
+  failure ending_why_{}; ///< what members end with; none: in order
 };
 
 membership_actor spawn_membership(caf::actor_system& system, const environment& env,

@@ -1,11 +1,12 @@
 #include <troupe/actors/worker.hpp>
 
 #include <troupe/core/caf_relay.hpp>
+#include <troupe/core/exit_code.hpp>
 
 namespace troupe {
 
 namespace {
-constexpr int hung_step_exit_code = 75;
+constexpr int hung_step_exit_code = static_cast<int>(exit_code::step_deadline);
 constexpr std::uint64_t leave_ms = 1'000;
 /// The longest that an end waits for others to be reported with.
 constexpr std::uint64_t report_ms_max = 1;

@@ -96,7 +96,8 @@ struct hello_answer {
   incarnation inc{};
   view current{};
   std::string link_address{}; ///< where the coordinator takes a worker's link; empty: it takes none
-  TROUPE_FIELDS(hello_answer, why, inc, current, link_address)
+  bool ending = false; ///< nobody is admitted any more: end, as `end_member` with this `why` says
+  TROUPE_FIELDS(hello_answer, why, inc, current, link_address, ending)
 };
 
 /// What a lane is doing, told with every heartbeat.
@@ -144,10 +145,11 @@ struct leave_cluster {
   TROUPE_FIELDS(leave_cluster, here)
 };
 
-/// End with code 0.
+/// End: the cluster has. `why` is what it ended with; none: as its program meant, so with code 0.
 struct end_member {
   message_header header{};
-  TROUPE_FIELDS(end_member, header)
+  failure why{};
+  TROUPE_FIELDS(end_member, header, why)
 };
 
 /// Membership to the coordinator, in one process.
@@ -211,8 +213,10 @@ struct fence_member {
 /// Coordinator to membership: end every member, then yourself.
 struct end_cluster {
   std::uint64_t deadline_ms = 5000;
+  failure why{};                       ///< as in end_member
+  bool members_stay = false;           ///< end yourself alone: they look for the next coordinator
   local_only<bool> here = made_here(); ///< null when it came over the network: nobody there may ask
-  TROUPE_FIELDS(end_cluster, deadline_ms, here)
+  TROUPE_FIELDS(end_cluster, deadline_ms, why, members_stay, here)
 };
 
 /// A timer of the receiving actor. `what` is the actor's own enum.

@@ -1,13 +1,16 @@
 #include <troupe/strategies/runtime.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
 #include <vector>
 
+#include <troupe/core/exit_code.hpp>
 #include <troupe/core/mac.hpp>
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
@@ -117,11 +120,19 @@ void runtime::impl::check_apart() const {
 }
 
 void runtime::impl::start_or_end() {
+  // what was started must end, or the system would wait for it for ever
+  const auto end = [this](const std::string& why) {
+    shutdown(std::chrono::seconds{2},
+             {.why = make_failure(errc::unavailable, "the coordinator did not start: " + why)});
+    let_go();
+  };
   try {
     start();
-  } catch (...) { // what was started must end, or the system would wait for it for ever
-    shutdown(std::chrono::seconds{2});
-    let_go();
+  } catch (const std::exception& e) {
+    end(e.what());
+    throw;
+  } catch (...) {
+    end("an exception of the program");
     throw;
   }
 }
@@ -161,7 +172,11 @@ void keep_for_ever(std::shared_ptr<const void> what) {
 
 runtime::impl::~impl() {
   destructor_waits here;
-  shutdown(std::chrono::seconds{10});
+  cluster_end how{.meant = false};
+  if (std::uncaught_exceptions() > exceptions_)
+    how.why =
+      make_failure(errc::unavailable, "the coordinator's program was ended by an exception");
+  shutdown(std::chrono::seconds{10}, std::move(how));
   let_go();
 }
 
@@ -405,6 +420,7 @@ member_options runtime::impl::member_settings(const task_id& task, local_member&
     out.membership = membership_;
     return out;
   }
+  out.say = notices();
   auto to = split_address(options_.coordinator_address, options_.names.coordinator);
   auto at = split_address(options_.listen_address, options_.names.listen);
   out.network = network_;
@@ -452,14 +468,86 @@ worker_routes runtime::impl::embedded_routes() {
   }};
 }
 
+namespace {
+
+constexpr duration say_start_every = std::chrono::seconds{5};
+constexpr std::size_t named_max = 16; ///< in one line
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), named_max); ++i)
+    out += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > named_max)
+    out += " and " + std::to_string(names.size() - named_max) + " more";
+  return out;
+}
+
+} // namespace
+
+/// "ps:1 (10.0.0.7:4704)".
+std::string runtime::impl::named(job_kind job, std::uint32_t index) const {
+  const task_id task{.job = job, .index = index};
+  auto at = options_.task_addresses.find(task);
+  return to_string(task)
+         + (at == options_.task_addresses.end() ? std::string{} : " (" + at->second + ")");
+}
+
+/// "servers 1 of 2, workers 0 (1 needed); missing: ps:1 (10.0.0.7:4704), worker:0".
+std::string runtime::impl::whom_start_waits_for() {
+  start_state seen;
+  try {
+    seen = cluster_->call<start_state>(
+      "start", std::chrono::seconds{2},
+      [](coordinator_state& state, auto done) { state.tell_start(done); });
+  } catch (const error& e) {
+    return std::string{"not all servers and a worker are there: "} + e.what();
+  }
+  const auto servers =
+    options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks;
+  const auto wanted = std::max(options_.start_workers, 1u);
+  std::vector<std::string> missing;
+  for (const auto index : servers) {
+    if (!seen.servers.contains(index))
+      missing.push_back(named(job_kind::ps, index));
+    else if (!seen.ready_servers.contains(index))
+      missing.push_back(named(job_kind::ps, index) + ", which is there and does not answer");
+  }
+  std::vector<std::uint32_t> workers; // may have gaps
+  if (seen.workers.size() < wanted)
+    workers = options_.worker_tasks.empty() ? first_tasks(std::max(options_.workers, wanted))
+                                            : options_.worker_tasks;
+  for (const auto index : workers) {
+    if (seen.linking.contains(index))
+      missing.push_back(named(job_kind::worker, index) + ", whose link is not there");
+    else if (!seen.workers.contains(index))
+      missing.push_back(named(job_kind::worker, index));
+  }
+  return "servers " + std::to_string(seen.ready_servers.size()) + " of "
+         + std::to_string(servers.size()) + ", workers " + std::to_string(seen.workers.size())
+         + " (" + std::to_string(wanted) + " needed); missing: " + joined(missing);
+}
+
 void runtime::impl::wait_started() {
   if (over_processes() && options_.on_listening)
     options_.on_listening(address_);
-  auto deadline = after(env_->clock.now(), options_.start_timeout);
-  auto term = shared_->started->wait(deadline, "start: not all servers and a worker were there");
-  if (term)
-    return;
-  throw_failure(term.error());
+  const auto say = notices();
+  const auto began = env_->clock.now();
+  const auto deadline = after(began, options_.start_timeout);
+  for (;;) {
+    const auto until = std::min(deadline, after(env_->clock.now(), say_start_every));
+    auto term = shared_->started->poll_until(until, "start");
+    if (term)
+      return;
+    if (term.error().code != errc::deadline)
+      throw_failure(term.error());
+    const auto text = "start: after " + std::to_string(to_ms(env_->clock.now() - began))
+                      + " ms: " + whom_start_waits_for();
+    if (env_->clock.now() >= deadline)
+      throw_failure(errc::deadline, text);
+    trace(*env_, "runtime.start_waits", {{"text", text}});
+    if (say)
+      say(text);
+  }
 }
 
 result<std::unique_ptr<server_link>> runtime::impl::link_from_program(std::uint32_t server,
@@ -590,17 +678,17 @@ int runtime::impl::serve() {
   auto& local = members_.front();
   auto why = wait_served(local);
   auto failed = why ? std::nullopt : std::optional{why.error()};
-  shutdown(std::chrono::seconds{5});
+  shutdown(std::chrono::seconds{5}, {});
   if (!failed)
-    return 0;
+    return static_cast<int>(exit_code::ended);
   auto text = to_string(local.task) + ": " + to_string(*failed);
   trace(*env_, "runtime.ended_early", {{"why", text}});
   if (own_env_) // else the host says what it wants to
     std::fprintf(stderr, "troupe: %s\n", text.c_str());
-  return 1;
+  return static_cast<int>(exit_code_of(*failed));
 }
 
-void runtime::impl::shutdown(duration timeout) {
+void runtime::impl::shutdown(duration timeout, cluster_end how) {
   if (std::exchange(ended_, true))
     return;
   auto deadline = after(env_->clock.now(), timeout);
@@ -609,15 +697,20 @@ void runtime::impl::shutdown(duration timeout) {
   if (cluster_) {
     class end final : public coordinator_call {
     public:
-      void run(coordinator_state& state) override { state.end_cluster_now(); }
+      explicit end(cluster_end how) : how_{std::move(how)} {}
+      void run(coordinator_state& state) override { state.end_cluster_now(std::move(how_)); }
+
+    private:
+      cluster_end how_;
     };
-    cluster_->post(std::make_shared<end>());
+    cluster_->post(std::make_shared<end>(how));
     if (!membership_ended_->poll_until(deadline, "shutdown") && membership_)
-      tell_from_outside(membership_,
-                        end_cluster{.deadline_ms = 0}); // the coordinator could not say it
+      tell_from_outside(
+        membership_, // the coordinator could not say it
+        end_cluster{.deadline_ms = 0, .why = how.why, .members_stay = how.members_stay});
     cluster_->close();
   } else if (membership_) // started without a coordinator yet
-    tell_from_outside(membership_, end_cluster{});
+    tell_from_outside(membership_, end_cluster{.why = how.why});
   for (auto& m : members_) {
     if (m.leave) // in a process of its own: ended already, or asked to
       std::exchange(m.leave, nullptr)();
@@ -658,7 +751,21 @@ bool runtime::is_coordinator() const { return impl_->is_coordinator(); }
 
 int runtime::serve() { return impl_->serve(); }
 
-void runtime::shutdown(duration timeout) { impl_->shutdown(timeout); }
+void runtime::shutdown(duration timeout) { impl_->shutdown(timeout, {}); }
+
+void runtime::fail(const failure& why, duration timeout) {
+  constexpr std::size_t text_bytes_max = 4'000; // it goes into messages
+  cluster_end how{.why = why};
+  if (how.why.text.size() > text_bytes_max)
+    how.why.text.resize(text_bytes_max);
+  if (how.why.code == errc::none)
+    how.why = make_failure(errc::unavailable, "the program failed");
+  impl_->shutdown(timeout, std::move(how));
+}
+
+void runtime::step_down(duration timeout) {
+  impl_->shutdown(timeout, {.members_stay = impl_->over_processes()});
+}
 
 const std::string& runtime::address() const { return impl_->address_; }
 

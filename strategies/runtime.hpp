@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,8 @@ struct runtime_options {
   std::string cluster_name = "troupe";
   /// Shared by all processes of a cluster. Needed to listen anywhere but on this machine.
   std::string token{};
+  /// Where the description of the cluster says that its tasks are: for messages that name them.
+  std::map<task_id, std::string> task_addresses{};
 
   // processes of equals, which all run the same program
   /// "host:port" of every worker, in order of their ids; empty: this is none of them. Such a
@@ -89,7 +92,9 @@ struct runtime_options {
   std::shared_ptr<const cluster_resolver> resolver{};
 
   // limits
-  /// Start waits for all servers and this many workers.
+  /// Start waits for all servers and this many workers. It says every five seconds who is missing,
+  /// by task and address, and names them in its error. Flags: `--troupe-start-workers`,
+  /// `--troupe-start-timeout SECONDS`.
   std::uint32_t start_workers = 1;
   duration start_timeout{std::chrono::seconds{60}};
   duration request_timeout{std::chrono::seconds{30}};
@@ -98,6 +103,8 @@ struct runtime_options {
   std::uint64_t cancel_grace_ms = 10'000;
   std::uint64_t quiesce_ms_max = 30'000;
   std::uint64_t no_worker_ms_max = 600'000;
+  /// Workers and servers without a sign of life of a coordinator for so long end, with code 69.
+  /// Flag: `--troupe-coordinator-lost SECONDS`.
   std::uint64_t coordinator_lost_ms_max = 60'000;
   std::uint64_t suspect_ms_min = 1'000; ///< silence that is never suspicion
   /// Off: an operation that is sent again is applied again.
@@ -173,12 +180,24 @@ public:
 
   /// True where the program runs: embedded, or as `chief`.
   bool is_coordinator() const;
-  /// Workers and servers: until the cluster ends. Returns the process's exit code; says why on
-  /// stderr when it is not 0, and not to a host that brings its own environment.
+  /// Workers and servers: until the cluster ends. Returns the process's exit code
+  /// (core/exit_code.hpp): 0 only when the cluster ended as its program meant. Says why on stderr
+  /// when it is not 0, and not to a host that brings its own environment.
   int serve();
-  /// Ends the whole cluster: every process with code 0. Idempotent. Steps that still run are
-  /// cancelled and, past `timeout`, abandoned.
+  /// Ends the whole cluster, as the program means it: every process with code 0. Idempotent. Steps
+  /// that still run are cancelled and, past `timeout`, abandoned.
+  ///
+  /// The destructor does the same, unless an exception that leaves the program destroys the
+  /// runtime, or a server that held variables was lost: then the other processes end with code 69
+  /// and say so.
   void shutdown(duration timeout = std::chrono::seconds{10});
+  /// Ends the whole cluster because of `why`: every other process says it and ends with its code.
+  void fail(const failure& why, duration timeout = std::chrono::seconds{10});
+  /// Ends this coordinator alone. Workers and servers drop what they hold for it and wait for
+  /// another one at the same address, `coordinator_lost_ms_max` at most: a new `runtime`, here or
+  /// elsewhere, makes the cluster anew with the same processes, and its program goes on from a
+  /// checkpoint. For a program that lost a server. Within one process the same as `shutdown`.
+  void step_down(duration timeout = std::chrono::seconds{10});
 
   /// The devices of this process: cpu:0 to n - 1, then gpu:0 and on.
   std::vector<device_info> devices() const;

@@ -28,6 +28,17 @@ std::uint32_t number(const std::string& flag, const std::string& value) {
   return out;
 }
 
+/// Seconds, also parts of one, as milliseconds.
+std::uint64_t milliseconds(const std::string& flag, const std::string& value) {
+  double out = 0;
+  auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), out);
+  constexpr double seconds_max = 31'536'000; // a year
+  if (wrong != std::errc{} || end != value.data() + value.size() || !(out >= 0.1)
+      || out > seconds_max)
+    bad_flag(flag, value, "seconds, from 0.1 to 31536000");
+  return static_cast<std::uint64_t>(out * 1'000);
+}
+
 std::string device(const std::string& flag, const std::string& value) {
   if (!parse_device(value))
     bad_flag(flag, value, "cpu:N or gpu:N");
@@ -83,6 +94,12 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
   if (task.job != job_kind::chief) {
     options.listen_address = own_address;
     options.names.listen = what + " " + task_words(*own.type, task.index);
+  }
+  for (const auto job : {job_kind::worker, job_kind::ps}) {
+    const auto name = to_string(job);
+    if (spec.has_job(name))
+      for (const auto index : spec.task_indices(name))
+        options.task_addresses[{.job = job, .index = index}] = spec.task_address(name, index);
   }
   // the one port a task is for control; data takes another on the same host
   options.data_listen_address = own_address.substr(0, own_address.rfind(':')) + ":0";
@@ -165,6 +182,15 @@ flag_table flags_of(runtime_options& options, cluster_flags& cluster) {
     {"--troupe-transport",
      {[&](auto& f, auto& v) { options.shared_memory = shares_memory(f, v); }, "auto|tcp",
       "tcp: no shared memory between processes of a host (auto)"}},
+    {"--troupe-coordinator-lost",
+     {[&](auto& f, auto& v) { options.coordinator_lost_ms_max = milliseconds(f, v); }, "SECONDS",
+      "how long workers and servers wait for a coordinator that they can't find or lost (60)",
+      servers}},
+    {"--troupe-start-timeout",
+     {[&](auto& f, auto& v) {
+        options.start_timeout = std::chrono::milliseconds{milliseconds(f, v)};
+      },
+      "SECONDS", "how long the coordinator waits for all servers and a worker (60)", servers}},
   };
 }
 

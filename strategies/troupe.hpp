@@ -5,6 +5,7 @@
 #include <troupe/core/dlpack.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>
+#include <troupe/core/exit_code.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/core/tracers.hpp>

@@ -17,6 +17,7 @@ namespace {
 namespace tr = troupe;
 
 constexpr std::uint32_t replicas_max = 64; ///< and CPU devices of a process
+constexpr double wait_s_max = 31'536'000;  ///< a year
 constexpr const char* version_line = "troupe " TROUPE_VERSION;
 
 std::string version_text() { return std::string{version_line} + "\n"; }
@@ -97,6 +98,15 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
     app.add_option("--cluster", serve.cluster, "file with the cluster; else TF_CONFIG");
   app.add_option("--coordinator", serve.coordinator, "host:port, instead of a cluster")
     ->excludes(cluster);
+  app
+    .add_option("--coordinator-lost", serve.coordinator_lost_s,
+                "seconds that a worker or server waits for a coordinator that it can't find or has "
+                "lost (60); then it ends with code 69")
+    ->check(CLI::Range(0.1, wait_s_max));
+  app
+    .add_option("--start-timeout", serve.start_timeout_s,
+                "seconds that the chief waits for all servers and a worker (60)")
+    ->check(CLI::Range(0.1, wait_s_max));
   app.add_option("--report-fd", serve.report_fd, "descriptor of a launcher")
     ->check(CLI::Range(3, 1'000'000))
     ->group("");
@@ -354,6 +364,11 @@ tr::runtime_options serve_options(const serve_command& serve) {
                           "--cluster FILE or TF_CONFIG");
   auto out = in_own_words(
     [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
+  if (!serve.coordinator.empty())
+    out.names.coordinator = "--coordinator";
+  out.coordinator_lost_ms_max = static_cast<std::uint64_t>(serve.coordinator_lost_s * 1'000);
+  out.start_timeout =
+    std::chrono::milliseconds{static_cast<std::int64_t>(serve.start_timeout_s * 1'000)};
   if (!serve.training.device.empty() && out.task && out.task->job == tr::job_kind::worker)
     out.devices = {serve.training.device};
   if (!out.task)

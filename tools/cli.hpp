@@ -18,10 +18,12 @@ struct train_command {
 
 /// One role, started by hand or by a launcher.
 struct serve_command {
-  std::string task{};        ///< "chief", "worker:N", "ps:N"; empty: as TF_CONFIG says
-  std::string cluster{};     ///< file; empty: TF_CONFIG
-  std::string coordinator{}; ///< "host:port"; empty: from the cluster
-  int report_fd = -1;        ///< a chief tells its launcher
+  std::string task{};             ///< "chief", "worker:N", "ps:N"; empty: as TF_CONFIG says
+  std::string cluster{};          ///< file; empty: TF_CONFIG
+  std::string coordinator{};      ///< "host:port"; empty: from the cluster
+  double coordinator_lost_s = 60; ///< a worker's or server's patience
+  double start_timeout_s = 60;    ///< the chief's
+  int report_fd = -1;             ///< a chief tells its launcher
   std::optional<mark_spec> kill_at_mark{};
   std::optional<mark_spec> stop_at_mark{};
   training_options training{};
@@ -32,7 +34,7 @@ struct print_command {
   std::string text{};
 };
 
-/// One line for stderr, then exit with 2.
+/// One line for stderr, then exit with 64.
 struct usage_error {
   std::string text{};
 };

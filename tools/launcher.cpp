@@ -28,6 +28,8 @@ constexpr std::int64_t healthy_ms = 5'000;   ///< a process that lived so long s
 constexpr std::int64_t leave_ms = 15'000;    ///< from the coordinator's end to that of the others
 constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
 constexpr std::int64_t terminate_ms = 2'000; ///< from SIGTERM to SIGKILL
+constexpr std::int64_t follow_ms = 1'000;    ///< after a child that ended with its coordinator
+constexpr int lost_code = static_cast<int>(tr::exit_code::unavailable);
 constexpr tr::task_id chief{.job = tr::job_kind::chief, .index = 0};
 
 class launcher {
@@ -248,7 +250,11 @@ void launcher::on_end(child& c) {
 }
 
 void launcher::plan_restart(child& c, bool killed) {
-  if (c.task.job != tr::job_kind::worker && !c.hit) {
+  // told by its coordinator, or lost it: no trouble of its own, and the coordinator may be ending
+  const bool follows = WIFEXITED(*c.status)
+                       && (WEXITSTATUS(*c.status) == lost_code
+                           || WEXITSTATUS(*c.status) == static_cast<int>(tr::exit_code::usage));
+  if (c.task.job != tr::job_kind::worker && !c.hit && !follows) {
     trouble_ = to_string(c.task) + " ended by itself";
     return; // what it held is gone: the coordinator says what that means
   }
@@ -260,7 +266,7 @@ void launcher::plan_restart(child& c, bool killed) {
   }
   const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
   if (delay)
-    c.start_at_ms = now + *delay;
+    c.start_at_ms = now + std::max(*delay, follows ? follow_ms : 0);
   else
     trouble_ = to_string(c.task) + " ended by itself " + std::to_string(c.deaths_in_row)
                + " times in a row and is not started again";
@@ -295,14 +301,17 @@ int launcher::finish() {
   const auto report = decode_report(report_text_);
   const bool well = WIFEXITED(chief_status_) && WEXITSTATUS(chief_status_) == 0;
   if (!well || !report_complete_ || !report) {
+    const int code = !WIFEXITED(chief_status_) ? lost_code
+                     : well                    ? static_cast<int>(tr::exit_code::failed)
+                                               : WEXITSTATUS(chief_status_);
     if (WIFEXITED(chief_status_) && !well && trouble_.empty())
-      return 1; // it has said why
+      return code; // it has said why
     const auto why = !well     ? std::string{"the coordinator did not end well"}
                      : !report ? to_string(report.error())
                                : std::string{"the coordinator's report is cut short"};
     std::fprintf(stderr, "troupe: launcher: %s%s%s\n", why.c_str(), trouble_.empty() ? "" : "; ",
                  trouble_.c_str());
-    return 1;
+    return code;
   }
   process_report ends{.kills = death_ns_.size()};
   for (const auto& c : children_.all()) {

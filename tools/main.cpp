@@ -90,6 +90,25 @@ std::string worker_name(const tr::runtime_options& options) {
   return "worker:" + std::to_string(options.peer);
 }
 
+/// What a signal stops ends in order, also for the other processes; what fails ends them with its
+/// code.
+training_report train_in(tr::runtime& rt, const training_options& training,
+                         console_listener& listener) {
+  try {
+    return training.strategy == "parameter_server"
+             ? train_fashion_mnist(rt, training, listener, stop)
+             : train_on_replicas(rt, training, listener, stop);
+  } catch (const tr::error& why) {
+    if (stop)
+      rt.shutdown();
+    else if (why.code() == tr::errc::superseded)
+      rt.step_down(); // the others are the newer coordinator's
+    else
+      rt.fail(why.details());
+    throw;
+  }
+}
+
 /// Runs the program in this process, which is the coordinator or everything.
 int run_program(tr::runtime_options options, const training_options& training, int report_fd) {
   stop_on_signals();
@@ -117,9 +136,7 @@ int run_program(tr::runtime_options options, const training_options& training, i
   training_report report;
   try {
     tr::runtime rt{std::move(options)};
-    report = training.strategy == "parameter_server"
-               ? train_fashion_mnist(rt, training, listener, stop)
-               : train_on_replicas(rt, training, listener, stop);
+    report = train_in(rt, training, listener);
     rt.shutdown();
   } catch (const tr::error&) {
     listener.close();
@@ -243,7 +260,7 @@ int run(const print_command& wanted) {
 
 int run(const usage_error& usage) {
   std::fprintf(stderr, "troupe: %s (see: troupe help)\n", usage.text.c_str());
-  return 2;
+  return static_cast<int>(tr::exit_code::usage);
 }
 
 } // namespace
@@ -251,12 +268,11 @@ int run(const usage_error& usage) {
 } // namespace tool
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is an error of the write that meets it
-  try {
+  std::signal(SIGXFSZ, SIG_IGN);   // a limit on file sizes is an error of the write that meets it
+  constexpr int interrupted = 130; // as a shell says it of SIGINT
+  const int code = troupe::run_main([&] {
     const auto command = tool::parse_command({argv + std::min(argc, 1), argv + argc});
     return std::visit([](const auto& x) { return tool::run(x); }, command);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "troupe: %s\n", e.what());
-    return tool::stop ? 130 : 1;
-  }
+  });
+  return tool::stop && code != 0 ? interrupted : code;
 }

@@ -23,7 +23,11 @@ public:
       case event_key("queue.join_begun"): ++joins_; return;
       case event_key("queue.join_ended"): --joins_; return;
       case event_key("sim.crash"):
-      case event_key("sim.left"): return crashed(e);
+      case event_key("sim.left"):
+        if (e.node == chief)
+          begin_anew();
+        return;
+      case event_key("membership.began"): return begin_anew();
       default: return;
     }
   }
@@ -65,9 +69,8 @@ private:
       open_.erase(id);
   }
 
-  void crashed(const observed& e) {
-    if (e.node != chief)
-      return;
+  /// What the last coordinator had, went with it.
+  void begin_anew() {
     open_.clear();
     worker_of_.clear();
     on_worker_.clear();

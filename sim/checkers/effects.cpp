@@ -28,6 +28,7 @@ public:
       case event_key("client.pushed"): return pushed(e);
       case event_key("client.acked"): return acked(e);
       case event_key("queue.ended"): return ended(e);
+      case event_key("membership.began"): unannounced_.clear(); return;
       default: return;
     }
   }

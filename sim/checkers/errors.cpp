@@ -56,6 +56,7 @@ public:
         if (e.node == chief)
           forget();
         return;
+      case event_key("membership.began"): return forget();
       default: return;
     }
   }

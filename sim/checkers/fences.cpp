@@ -16,6 +16,7 @@ public:
 
   void on(const observed& e, std::uint64_t key) override {
     switch (key) {
+      case event_key("membership.began"): ++reigns_[life_of(e)]; return;
       case event_key("membership.joined"): return joined(e);
       case event_key("membership.lost"): return lost(e);
       case event_key("member.admitted"): return admitted(e);
@@ -35,6 +36,14 @@ private:
     std::int64_t epoch = 0;
     std::int64_t counter = 0;
   };
+  /// One coordinator: a process may be several, one after another.
+  struct reign_key {
+    life_key life{};
+    std::uint32_t nth = 0;
+    friend auto operator<=>(const reign_key&, const reign_key&) = default;
+  };
+  reign_key reign_of(const observed& e) { return {life_of(e), reigns_[life_of(e)]}; }
+
   /// What one coordinator's membership did.
   struct author {
     std::int64_t epoch = 0;
@@ -43,12 +52,12 @@ private:
   };
   /// Who dispatched in a term, and the servers that had granted it then.
   struct reign {
-    life_key coordinator{};
+    reign_key coordinator{};
     std::set<life_key> granted_by{};
   };
   /// What one life of a member knows.
   struct member_model {
-    life_key author{}; ///< start 0: none yet
+    reign_key author{}; ///< start 0: none yet
     std::int64_t nonce = 0;
     std::int64_t epoch = 0;
     std::int64_t term = 0;    ///< of its views
@@ -64,9 +73,9 @@ private:
   }
 
   void joined(const observed& e) {
-    auto& a = authors_[life_of(e)];
+    auto& a = authors_[reign_of(e)];
     grow(a, e, "a join");
-    seats_[e.integer("nonce")] = life_of(e);
+    seats_[e.integer("nonce")] = reign_of(e);
     auto task = std::string{e.text("task")};
     auto counter = e.integer("incarnation");
     auto at = a.live.find(task);
@@ -81,7 +90,7 @@ private:
   }
 
   void lost(const observed& e) {
-    auto& a = authors_[life_of(e)];
+    auto& a = authors_[reign_of(e)];
     grow(a, e, "a loss");
     a.live.erase(std::string{e.text("task")});
     a.lost[std::string{e.text("task")}].push_back({e.integer("epoch"), e.integer("incarnation")});
@@ -92,7 +101,7 @@ private:
     auto at = seats_.find(e.integer("nonce"));
     if (at == seats_.end())
       return fail_("INV-M1", std::string{e.text("task")} + " was admitted by nobody");
-    if (m.author.start != 0 && at->second < m.author)
+    if (m.author.life.start != 0 && at->second < m.author)
       fail_("INV-M1", std::string{e.text("task")} + " went back to an earlier coordinator");
     m.author = at->second;
     m.nonce = e.integer("nonce");
@@ -128,20 +137,20 @@ private:
 
   void dispatched(const observed& e) {
     auto term = e.integer("term");
-    auto [at, fresh] = acting_.try_emplace(term, reign{life_of(e), {}});
-    if (!fresh && at->second.coordinator != life_of(e)) {
+    auto [at, fresh] = acting_.try_emplace(term, reign{reign_of(e), {}});
+    if (!fresh && at->second.coordinator != reign_of(e)) {
       // where all who had granted it are gone, nobody knows of the term
       if (std::any_of(at->second.granted_by.begin(), at->second.granted_by.end(),
                       [this](const life_key& s) { return !gone_.contains(s); }))
         fail_("INV-M1", "two coordinators dispatched in term " + std::to_string(term));
-      at->second = {life_of(e), {}};
+      at->second = {reign_of(e), {}};
       fresh = true;
     }
     if (fresh)
       for (const auto& [key, holder] : holders_)
         if (key.second == term && !gone_.contains(key.first))
           at->second.granted_by.insert(key.first);
-    if (fresh && at != acting_.begin() && life_of(e) < std::prev(at)->second.coordinator)
+    if (fresh && at != acting_.begin() && reign_of(e) < std::prev(at)->second.coordinator)
       fail_("INV-M1", "an older coordinator acts in the higher term " + std::to_string(term));
   }
 
@@ -152,7 +161,7 @@ private:
       fail_("INV-P3", what + " of term " + std::to_string(e.integer("term"))
                         + " changed a shard of " + to_string(e.node) + ", which obeys term "
                         + std::to_string(m.granted));
-    if (static_cast<job_kind>(e.integer("job")) != job_kind::worker || m.author.start == 0)
+    if (static_cast<job_kind>(e.integer("job")) != job_kind::worker || m.author.life.start == 0)
       return;
     task_id sender{job_kind::worker, static_cast<std::uint32_t>(e.integer("task"))};
     const auto& all = authors_[m.author].lost;
@@ -168,8 +177,9 @@ private:
   }
 
   verdict_sink fail_;
-  std::map<life_key, author> authors_{};
-  std::map<std::int64_t, life_key> seats_{}; ///< nonce: who admitted it
+  std::map<life_key, std::uint32_t> reigns_{};
+  std::map<reign_key, author> authors_{};
+  std::map<std::int64_t, reign_key> seats_{}; ///< nonce: who admitted it
   std::map<life_key, member_model> members_{};
   std::map<std::pair<life_key, std::int64_t>, std::int64_t> holders_{}; ///< of terms
   std::set<life_key> gone_{};

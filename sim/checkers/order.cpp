@@ -36,6 +36,10 @@ public:
         if (e.node == chief)
           program_gone();
         return;
+      case event_key("membership.began"):
+        program_gone();
+        ++reign_;
+        return;
       default: return;
     }
   }
@@ -64,7 +68,8 @@ public:
 private:
   static constexpr std::size_t names_max = 4;
   struct closure_model {
-    std::uint32_t life = 0; ///< of the coordinator
+    std::uint32_t life = 0;  ///< of the coordinator's process
+    std::uint64_t reign = 0; ///< in it
     bool flying = false;
     bool done = false;
     std::int64_t status = 0;
@@ -77,9 +82,10 @@ private:
   void accepted(const observed& e) {
     auto id = closure_of(e);
     auto [at, fresh] = closures_.try_emplace(id);
-    if (!fresh && at->second.life == e.start)
+    if (!fresh && at->second.life == e.start && at->second.reign == reign_)
       fail_("INV-X2", to_string(id) + " was accepted before");
-    at->second = {.life = e.start}; // where nobody is left who knew the term, it may come again
+    at->second = {.life = e.start,
+                  .reign = reign_}; // where nobody is left who knew the term, it may come again
     open_.insert(id);
   }
 
@@ -184,6 +190,7 @@ private:
 
   verdict_sink fail_;
   std::map<closure_id, closure_model> closures_{};
+  std::uint64_t reign_ = 0; ///< coordinators so far: a process may be several, one after another
   std::set<closure_id> open_{};
   std::multiset<std::int64_t> joins_{}; ///< in progress
   std::set<node_name> void_{};          ///< servers that are lost and don't know it yet

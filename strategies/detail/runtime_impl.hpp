@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ public:
   ~impl();
 
   int serve();
-  void shutdown(duration timeout);
+  void shutdown(duration timeout, cluster_end how);
   bool is_coordinator() const { return !options_.task || options_.task->job == job_kind::chief; }
 
   const runtime_options options_;
@@ -77,6 +78,8 @@ private:
   worker_lanes_options lanes_of(const task_id& task) const;
   void watch_devices(const task_id& task, const worker_actor& actor);
   void wait_started();
+  std::string whom_start_waits_for();
+  std::string named(job_kind job, std::uint32_t index) const;
   result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
   std::function<void(const std::string&)> notices() const;
@@ -109,6 +112,7 @@ private:
   std::shared_ptr<coordinator_shared> shared_{};
   std::shared_ptr<cluster> cluster_{};
   std::string address_{};
+  const int exceptions_ = std::uncaught_exceptions(); ///< when it was made
   bool ended_ = false;
   bool lanes_abandoned_ = false; ///< or an actor that didn't end in time
   std::vector<std::shared_ptr<promise_slot<bool>>> actors_gone_{};

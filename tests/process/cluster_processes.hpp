@@ -190,12 +190,7 @@ inline int run_role(const char* role) {
   if (const char* mark = std::getenv("TROUPE_TEST_KILL_AT"); mark && *mark)
     victim = std::make_unique<victim_tracer>(mark, std::atoi(std::getenv("TROUPE_TEST_KILL_NTH")));
   options.trace = victim.get();
-  try {
-    return runtime{std::move(options)}.serve();
-  } catch (const error& e) {
-    std::fprintf(stderr, "%s: %s\n", role, e.what());
-    return 1;
-  }
+  return run_main([&] { return runtime{std::move(options)}.serve(); });
 }
 
 /// The coordinator in this process, servers and workers as children.

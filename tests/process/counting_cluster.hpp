@@ -89,4 +89,6 @@ struct fixture {
 
 } // namespace
 
+#ifndef TROUPE_TEST_OWN_ROLES
 extern "C" int troupe_test_role(const char* role) { return run_role(role); }
+#endif

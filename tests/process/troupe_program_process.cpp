@@ -147,10 +147,10 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
   CHECK(number_after(workers.text, "test accuracy: ").value_or(0) > 0.8);
   CHECK(count_processes("troupe train") == before);
   auto one = run("troupe train fashion_mnist --strategy mirrored --processes");
-  CHECK(one.code == 2);
+  CHECK(one.code == 64);
   CHECK(one.text.find("--processes") != std::string::npos);
   auto unknown = run("troupe train fashion_mnist --strategy fastest");
-  CHECK(unknown.code == 2);
+  CHECK(unknown.code == 64);
   CHECK(unknown.text.find("fastest") != std::string::npos);
 }
 
@@ -306,7 +306,7 @@ TEST_CASE("a checkpoint that cannot be is told before the training") {
         "--strategy multi_worker_mirrored --processes --workers 2 --replicas 1"}) {
     auto seen = run(std::string{"troupe train fashion_mnist --checkpoint /proc/nosuch "} + how);
     CAPTURE(seen.text);
-    CHECK(seen.code == 1);
+    CHECK(seen.code == 64);
     CHECK(seen.text.find("--checkpoint is '/proc/nosuch'") != std::string::npos);
     CHECK_FALSE(number_after(seen.text, "trained: ").has_value());
   }
@@ -348,7 +348,7 @@ TEST_CASE("workers by hand: each has TF_CONFIG and a token") {
 
 TEST_CASE("bad input gets one line that names it") {
   auto flag = run("troupe train fashion_mnist --no-such-flag");
-  CHECK(flag.code == 2);
+  CHECK(flag.code == 64);
   CHECK(flag.text.find("no-such-flag") != std::string::npos);
   auto data = run("troupe train fashion_mnist --data /nowhere");
   CHECK(data.code != 0);
@@ -361,10 +361,10 @@ TEST_CASE("bad input gets one line that names it") {
     CHECK(missing.text.find("dataset-fashion-mnist") != std::string::npos);
   }
   auto alone = run("troupe train fashion_mnist --strategy multi_worker_mirrored --workers 3");
-  CHECK(alone.code == 2);
+  CHECK(alone.code == 64);
   CHECK(alone.text.find("--workers: 3") != std::string::npos);
   auto serve = run("troupe serve --task worker:0 --strategy multi_worker_mirrored");
-  CHECK(serve.code == 2);
+  CHECK(serve.code == 64);
   CHECK(serve.text.find("--strategy: serve") != std::string::npos);
   auto kill = run("troupe train fashion_mnist --processes --kill worker:every=fast");
   CHECK(kill.code != 0);
@@ -372,6 +372,36 @@ TEST_CASE("bad input gets one line that names it") {
   auto config = run("TF_CONFIG=nonsense troupe serve --task worker:0");
   CHECK(config.code != 0);
   CHECK(config.text.find("TF_CONFIG") != std::string::npos);
+}
+
+TEST_CASE("how long workers and servers wait for their coordinator was fixed: --coordinator-lost") {
+  auto seen = run(
+    "troupe serve --task worker:0 --coordinator 127.0.0.1:9 --coordinator-lost 1.5; echo code $?");
+  CAPTURE(seen.text);
+  CHECK(seen.text.find("no coordinator at 127.0.0.1:9 for 1500 ms") != std::string::npos);
+  CHECK(seen.text.find("code 69") != std::string::npos);
+  auto bad = run("troupe serve --task worker:0 --coordinator 127.0.0.1:9 --coordinator-lost soon");
+  CHECK(bad.code == 64);
+  CHECK(bad.text.find("--coordinator-lost") != std::string::npos);
+}
+
+TEST_CASE("a start that fails names who is missing, and ends with 69 all who came") {
+  scratch at;
+  auto port = 20'000 + static_cast<int>((getpid() + 200) % 20'000);
+  auto address = [&](int i) { return "\"127.0.0.1:" + std::to_string(port + i) + "\""; };
+  std::ofstream{at.path / "cluster.json"} << "{\"cluster\": {\"chief\": [" << address(0)
+                                          << "], \"worker\": [" << address(1) << "], \"ps\": ["
+                                          << address(2) << ", " << address(3) << "]}}";
+  auto serve = "troupe serve --cluster " + (at.path / "cluster.json").string() + " --task ";
+  auto seen = run(serve + "ps:0 & pid=$!; " + serve
+                  + "chief --epochs 1 --start-timeout 7; echo chief $?; wait $pid; echo ps $?");
+  CAPTURE(seen.text);
+  const auto missing = "missing: ps:1 (127.0.0.1:" + std::to_string(port + 3)
+                       + "), worker:0 (127.0.0.1:" + std::to_string(port + 1) + ")";
+  CHECK(seen.text.find("troupe: start: after 5") != std::string::npos); // said while it waits
+  CHECK(seen.text.find(missing) != std::string::npos);
+  CHECK(seen.text.find("chief 69") != std::string::npos);
+  CHECK(seen.text.find("ps 69") != std::string::npos);
 }
 
 TEST_CASE("a command that is mistyped was said to be required; --version was unknown") {

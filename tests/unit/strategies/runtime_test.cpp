@@ -82,7 +82,29 @@ TEST_CASE(
   auto why = failure_of(
     [] { runtime rt{{.task = task_id{.job = job_kind::chief}, .start_timeout = 50ms}}; });
   CHECK(why.code == errc::deadline);
-  CHECK(says(why, "start"));
+  CHECK(says(why, "start: after "));
+  CHECK(says(why, "servers 0 of 2, workers 0 (1 needed)"));
+  CHECK(says(why, "missing: ps:0, ps:1, worker:0, worker:1"));
+}
+
+TEST_CASE("flags: how long members and the start wait, in seconds") {
+  auto o = from({"--troupe-coordinator-lost", "2.5", "--troupe-start-timeout=9"});
+  CHECK(o.coordinator_lost_ms_max == 2'500);
+  CHECK(o.start_timeout == 9s);
+  for (const char* bad : {"0", "soon", "-1", "", "1e9", "2s", "nan"}) {
+    auto why = failure_of([&] { from({std::string{"--troupe-coordinator-lost="} + bad}); });
+    CHECK(why.code == errc::bad_config);
+    CHECK(says(why, "--troupe-coordinator-lost"));
+    CHECK(says(why, std::string{"'"} + bad + "'"));
+  }
+}
+
+TEST_CASE("the description of a cluster tells the start where its tasks are") {
+  with_environment set{"TF_CONFIG", tf_config};
+  auto o = from({});
+  CHECK(o.task_addresses.at({job_kind::worker, 0}) == "127.0.0.1:4101");
+  CHECK(o.task_addresses.at({job_kind::worker, 1}) == "127.0.0.1:4102");
+  CHECK(o.task_addresses.at({job_kind::ps, 0}) == "127.0.0.1:4103");
 }
 
 TEST_CASE("PS-A3, PS-T-S5 no worker, or no server, is refused naming the field") {

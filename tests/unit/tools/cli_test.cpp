@@ -94,6 +94,21 @@ TEST_CASE("cli: an unknown flag is named") {
   CHECK(says(usage({"serve", "--taks", "worker:1"}), "--taks"));
 }
 
+TEST_CASE("cli: how long a task of a cluster waits was fixed: seconds, also parts of one") {
+  const auto serve = std::get<serve_command>(
+    parse_command({"serve", "--task", "worker:0", "--coordinator", "127.0.0.1:9",
+                   "--coordinator-lost", "1.5", "--start-timeout", "7"}));
+  const auto options = serve_options(serve);
+  CHECK(options.coordinator_lost_ms_max == 1'500);
+  CHECK(options.start_timeout == std::chrono::seconds{7});
+  const auto usual = serve_options(std::get<serve_command>(
+    parse_command({"serve", "--task", "worker:0", "--coordinator", "127.0.0.1:9"})));
+  CHECK(usual.coordinator_lost_ms_max == 60'000);
+  CHECK(usual.start_timeout == std::chrono::seconds{60});
+  for (const char* bad : {"0", "soon", "-1", "1e9"})
+    CHECK(says(usage({"serve", "--coordinator-lost", bad}), "--coordinator-lost"));
+}
+
 TEST_CASE("cli: wrong values and combinations are named") {
   CHECK(says(usage({"train", "mnist"}), "mnist"));
   CHECK(says(usage({"train"}), "program"));
