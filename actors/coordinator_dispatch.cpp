@@ -1,6 +1,7 @@
 // The coordinator's way of a closure: out to a worker, its end, what the servers must hear of it,
 // cuts.
 #include <algorithm>
+#include <new>
 
 #include <troupe/actors/coordinator.hpp>
 
@@ -50,7 +51,18 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
   run_closures msg{.header = header_for(core_.workers().at(index).inc), .orders = {}};
   std::size_t bytes = 0;
   for (auto& c : batch) {
-    auto order = order_of(*c, link.local);
+    closure_order order;
+    try {
+      order = order_of(*c, link.local);
+    } catch (const std::bad_alloc&) {
+      mark(env_, "coordinator.out_of_memory");
+      queue()->mark_failed(c, make_failure(errc::out_of_memory,
+                                           "the coordinator has no memory for the arguments of "
+                                           "closure "
+                                             + std::to_string(c->id.seq)));
+      shared_->board.publish();
+      continue;
+    }
     core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now});
     bytes += order.arguments.size() + 64;
     if (bytes > batch_bytes_max && !msg.orders.empty()) {
@@ -60,7 +72,8 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
     }
     msg.orders.push_back(std::move(order));
   }
-  tell(self_, link.handle, std::move(msg));
+  if (!msg.orders.empty())
+    tell(self_, link.handle, std::move(msg));
 }
 
 closure_order coordinator_state::order_of(const closure& c, bool local) {
@@ -220,10 +233,18 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
       return {};
     }
   }
-  auto value = unflatten(blob ? std::string_view{*blob} : std::string_view{end.result});
-  if (value)
-    return std::move(*value);
-  why = value.error();
+  try {
+    auto value = unflatten(blob ? std::string_view{*blob} : std::string_view{end.result});
+    if (value)
+      return std::move(*value);
+    why = value.error();
+  } catch (const std::bad_alloc&) {
+    mark(env_, "coordinator.out_of_memory");
+    why =
+      make_failure(errc::out_of_memory, "the coordinator has no memory for the result of closure "
+                                          + std::to_string(end.id.seq) + ", "
+                                          + std::to_string(end.blob_bytes) + " bytes");
+  }
   return {};
 }
 
@@ -375,6 +396,7 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   cut_done_ = std::move(done);
   quiescing_ = true;
   cut_asked_ = false;
+  quiesce_.begin(env_.clock.now());
   tell_after(self_, self_handle<coordinator_actor>(self_),
              std::chrono::milliseconds{options_.quiesce_ms_max},
              tick{.what = quiesce_timer, .number = ++quiesce_no_});
@@ -386,6 +408,41 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
            recall_closures{.header = header_for(w.inc), .count = count});
     }
   check_quiet();
+}
+
+/// Ends the cut once something that it waits for shows no progress any more.
+void coordinator_state::watch_quiesce() {
+  std::vector<running_closure> running;
+  for (const auto& [index, w] : core_.workers())
+    for (const auto& f : w.flights) {
+      running.push_back({.seq = f.what->id.seq,
+                         .worker = index,
+                         .silent_ms = {},
+                         .median_ms = times_.median_ns(f.what->function) / 1'000'000});
+      for (const auto& lane : links_.at(index).lanes)
+        if (lane.closure == f.what->id)
+          running.back().silent_ms = lane.silent_ms;
+    }
+  const auto seen = quiesce_.look(env_.clock.now(), running);
+  if (seen.overdue.empty() && seen.look_again_ms > 0) {
+    tell_after(self_, self_handle<coordinator_actor>(self_),
+               std::chrono::milliseconds{seen.look_again_ms},
+               tick{.what = quiesce_timer, .number = quiesce_no_});
+    return;
+  }
+  std::string who;
+  for (const auto& c : seen.overdue)
+    who += (who.empty() ? "closures " : ", ") + std::to_string(c.seq)
+           + " on worker:" + std::to_string(c.worker);
+  if (who.empty())
+    who = "the servers have not confirmed that " + std::to_string(unconfirmed_.size())
+          + " closures ended, or closures that may have reached a server wait for a worker";
+  quiescing_ = false;
+  std::exchange(cut_done_, {})
+    ->set(make_failure(
+      errc::deadline,
+      "save: no progress for " + std::to_string(options_.quiesce_ms_max) + " ms of " + who));
+  dispatch();
 }
 
 void coordinator_state::note_partial(const closure_ptr& c) {
@@ -470,19 +527,8 @@ void coordinator_state::on_tick(tick& msg) {
       maybe_recall();
       break;
     case quiesce_timer:
-      if (msg.number == quiesce_no_ && quiescing_ && cut_done_) {
-        std::string who;
-        for (const auto& [index, w] : core_.workers())
-          for (const auto& f : w.flights)
-            who += (who.empty() ? "" : ", ") + std::to_string(f.what->id.seq)
-                   + " on worker:" + std::to_string(index);
-        quiescing_ = false;
-        std::exchange(cut_done_, {})
-          ->set(make_failure(errc::deadline, "save: still running after "
-                                               + std::to_string(options_.quiesce_ms_max)
-                                               + " ms: closures " + who));
-        dispatch();
-      }
+      if (msg.number == quiesce_no_ && quiescing_ && cut_done_ && !cut_asked_)
+        watch_quiesce();
       break;
     default: break;
   }

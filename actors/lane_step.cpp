@@ -1,5 +1,6 @@
 #include <cxxabi.h>
 #include <cstdlib>
+#include <new>
 #include <string_view>
 
 #include <troupe/actors/detail/guarded_call.hpp>
@@ -27,6 +28,9 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
     return {};
   } catch (const error& e) {
     return e.details();
+  } catch (const std::bad_alloc&) {
+    return make_failure(errc::out_of_memory,
+                        "the step ran out of memory (" + current_exception_name() + ")");
   } catch (const std::exception& e) {
     trace(env, "worker.step_threw",
           {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});

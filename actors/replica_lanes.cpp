@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
 #include <utility>
 
 #include <troupe/actors/detail/guarded_call.hpp>
@@ -75,6 +76,8 @@ failure failure_in(const std::exception_ptr& why) {
     std::rethrow_exception(why);
   } catch (const error& e) {
     return e.details();
+  } catch (const std::bad_alloc&) {
+    return make_failure(errc::out_of_memory, "the replica's function ran out of memory");
   } catch (const std::exception& e) {
     return make_failure(errc::user_code, e.what());
   } catch (...) {

@@ -92,6 +92,8 @@ result<void> shard::check(const mutation_piece& piece) const {
       return complaint(errc::shape_mismatch, kind,
                        "values are " + to_string(piece.values.type())
                          + to_string(piece.values.shape()) + ", expected one f32");
+    if (auto why = complaint_of_rate(piece.values.item<float>()))
+      return complaint(errc::invalid_argument, kind, *why);
     return {};
   }
   if (piece.indices.defined())
@@ -154,8 +156,7 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
 
 void shard::change(const mutation_piece& piece) {
   if (piece.kind == mutation_kind::set_learning_rate) {
-    optimizer_.learning_rate = schedule_spec{};
-    optimizer_.learning_rate.initial = piece.values.item<float>();
+    set_rate(piece.values.item<float>());
     return;
   }
   if (piece.indices.defined() && piece.indices.size() == 0)

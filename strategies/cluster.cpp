@@ -13,7 +13,8 @@ cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> sha
     actor_{std::move(actor)},
     servers_{std::move(servers)},
     connect_{std::move(connect)},
-    open_vault_{std::move(open_vault)},
+    vaults_{
+      [this, open = std::move(open_vault)](std::uint32_t server) { return open(server, term()); }},
     request_max_{request_max} {}
 
 cluster::~cluster() = default;
@@ -33,6 +34,7 @@ void cluster::close() {
   closed_ = true;
   actor_ = nullptr;
   free_.clear();
+  vaults_.close();
 }
 
 void cluster::check_open(std::string_view what) const {
@@ -55,7 +57,7 @@ public:
     thread_->client = std::make_unique<parameter_client>(
       from_.env_, [&c = from_](variable_id id) { return c.spec_of(id); },
       [&c = from_](std::uint32_t server) { return c.connect_(server, c.term()); },
-      parameter_client_options{.lane = thread_->number});
+      parameter_client_options{.lane = thread_->number, .reply_max = from_.request_max_});
   }
   ~borrowed() {
     std::lock_guard lock{from_.mutex_};
@@ -103,11 +105,17 @@ tensor cluster::gather(variable_id variable, const tensor& indices) {
 void cluster::mutate(std::span<const mutation> ops) {
   borrowed thread{*this};
   auto& client = thread.begin();
+  struct abandon_unless_done { // late answers are not the next call's
+    parameter_client& client;
+    bool done = false;
+    ~abandon_unless_done() {
+      if (!done)
+        client.abandon();
+    }
+  } guard{client};
   named(client.mutate(ops)).value_or_throw();
-  auto ok = client.finish(after(env_.clock.now(), request_max_));
-  if (!ok)
-    client.abandon(); // late answers are not the next call's
-  named(std::move(ok)).value_or_throw();
+  named(client.finish()).value_or_throw();
+  guard.done = true;
 }
 
 void cluster::remember(std::shared_ptr<const variable_spec> spec) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <troupe/actors/closure.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/strategies/function.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/remote_value.hpp>
@@ -60,8 +61,8 @@ private:
 };
 
 struct save_options {
-  duration deadline{std::chrono::minutes{10}};
-  std::size_t keep = 2; ///< checkpoints that stay in the directory
+  duration deadline{limits::save}; ///< until the cut is taken
+  std::size_t keep = 2;            ///< checkpoints that stay in the directory
 };
 
 /// Schedules closures on the cluster's workers. A handle; all handles of one strategy are the same

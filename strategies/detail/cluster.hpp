@@ -12,6 +12,7 @@
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 #include <troupe/actors/server_vault.hpp>
+#include <troupe/strategies/detail/vault_pool.hpp>
 
 /// The coordinator's process as the public API sees it. Private to strategies/.
 namespace troupe {
@@ -65,6 +66,8 @@ public:
   void check_open(std::string_view what) const;
   bool closed() const { return closed_.load(); }
   duration request_max() const { return request_max_; }
+  /// For calls that the coordinator itself ends, by what it sees of their progress.
+  static constexpr duration no_limit = duration::max();
 
   /// For the program: effect once by (term, calling thread, call number).
   std::vector<variable_value> read(std::span<const variable_id> variables);
@@ -83,9 +86,7 @@ public:
       why = came_back_empty(std::move(why));
     return why;
   }
-  std::unique_ptr<server_vault> vault(std::uint32_t server) {
-    return open_vault_(server, term()).value_or_throw();
-  }
+  vault_pool& vault_sessions() { return vaults_; }
 
   void remember(std::shared_ptr<const variable_spec> spec);
   void forget(variable_id id);
@@ -115,7 +116,7 @@ private:
   std::atomic<std::uint32_t> variables_{0};
   std::vector<std::uint32_t> servers_;
   link_maker connect_;
-  vault_maker open_vault_;
+  vault_pool vaults_;
   duration request_max_;
   mutable std::mutex mutex_;
   std::map<variable_id, std::shared_ptr<const variable_spec>> specs_{};
