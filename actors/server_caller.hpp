@@ -33,7 +33,7 @@ public:
                              std::uint32_t part) override;
   result<void> restore(variable_id variable, shard_index shard, const tensor& values,
                        std::span<const tensor> slots, std::uint64_t applies,
-                       std::optional<float> rate) override;
+                       std::optional<float> rate = {}) override;
   result<void> check_restore(variable_id variable, shard_index shard, dtype type,
                              const shape_t& shape, std::size_t slots,
                              std::optional<float> rate) override;
