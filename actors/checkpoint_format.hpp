@@ -37,8 +37,13 @@
 /// shape exactly once. All checksums are XXH3-64.
 ///
 /// A save writes into the .tmp directory, syncs every file and that directory, renames it and syncs
-/// the directory above: a crash at any point leaves the old checkpoint or the new one, whole. One
-/// writer per directory at a time.
+/// the directory above: a crash at any point leaves the old checkpoint or the new one, whole.
+///
+/// One writer per directory at a time: it holds the lock `directory/.troupe-lock` from `begin`
+/// until the commit, and a killed process leaves it free. The directory itself may be reached
+/// through links; below it none is followed, by writers and readers alike. What has a checkpoint's
+/// name and is no directory (a link, a file) is nobody's checkpoint: it is left alone, and numbers
+/// start above it.
 namespace troupe {
 
 /// The part that holds a variable itself; other parts are slots ("m", "v", "accumulator",
@@ -68,7 +73,9 @@ public:
   checkpoint_writer(checkpoint_writer&&) noexcept;
   checkpoint_writer& operator=(checkpoint_writer&&) = delete;
 
-  /// Starts a checkpoint, numbered above all that are there; makes the directory.
+  /// Starts a checkpoint, numbered above all that are there; makes the directory. Errors:
+  /// `try_again` while another writer is at work there, in any process; `out_of_range` where no
+  /// higher number is left, naming what has the highest; those of the storage.
   result<void> begin();
 
   /// Writes rows [row_begin, row_begin + rows.rows()) of a part of variable `name`, whose whole
@@ -138,7 +145,7 @@ public:
   /// says why of each), `io_failed`.
   static result<checkpoint_reader> open_latest(storage_port& storage, const std::string& directory,
                                                checkpoint_read_options options = {});
-  /// This very checkpoint (`directory/ckpt-7`).
+  /// This very checkpoint (`directory/ckpt-7`). `path` itself may be a link, nothing below it.
   static result<checkpoint_reader> open(storage_port& storage, const std::string& path,
                                         checkpoint_read_options options = {});
 
@@ -160,9 +167,13 @@ public:
   result<std::string> extra(std::string_view key) const;
 
 private:
-  checkpoint_reader(storage_port& storage, std::string path,
+  checkpoint_reader(std::shared_ptr<storage_port> folder, std::string within, std::string path,
                     std::shared_ptr<const detail::checkpoint_manifest> manifest);
-  storage_port* storage_;
+  static result<checkpoint_reader> open_in(const std::shared_ptr<storage_port>& folder,
+                                           const std::string& within, const std::string& path,
+                                           checkpoint_read_options options);
+  std::shared_ptr<storage_port> folder_; ///< the files are at `within_` + name in it
+  std::string within_;
   std::string path_;
   std::shared_ptr<const detail::checkpoint_manifest> manifest_;
   std::vector<refused_checkpoint> refused_{};

@@ -24,10 +24,26 @@ failure bad_checksum(const std::string& path, const std::string& what) {
   return make_failure(errc::corrupt, path + ": the checksum of " + what + " does not hold");
 }
 
-result<checkpoint_manifest> read_manifest(storage_port& storage, const std::string& path) {
-  auto file = storage.open(path);
+/// Where a checkpoint's files are: in `folder`, at `within` + their names. `path` for errors.
+struct place {
+  storage_port& folder;
+  const std::string& within;
+  const std::string& path;
+
+  std::string path_of(std::string_view name) const { return path + "/" + std::string{name}; }
+  result<std::unique_ptr<file_reader>> open(std::string_view name) const {
+    auto file = folder.open(within + std::string{name});
+    if (!file)
+      return at_path(path_of(name), std::move(file.error()));
+    return file;
+  }
+};
+
+result<checkpoint_manifest> read_manifest(const place& at) {
+  auto file = at.open(detail::manifest_name);
   if (!file)
-    return at_path(path, std::move(file.error()));
+    return std::move(file.error());
+  const auto path = at.path_of(detail::manifest_name);
   const auto size_bytes = (*file)->size_bytes();
   if (size_bytes > detail::manifest_bytes_max)
     return make_failure(errc::corrupt,
@@ -43,27 +59,36 @@ result<checkpoint_manifest> read_manifest(storage_port& storage, const std::stri
   return manifest;
 }
 
-/// Numbers of the checkpoints in a directory, the newest first.
-result<std::vector<std::uint64_t>> list_generations(storage_port& storage,
-                                                    const std::string& directory) {
-  auto names = storage.list(directory);
+failure no_checkpoint(const std::string& directory, const char* because) {
+  return make_failure(errc::not_found, "there is no checkpoint in " + directory + ": " + because);
+}
+
+/// What has a checkpoint's name in a directory.
+struct generations {
+  std::vector<std::uint64_t> numbers{}; ///< the newest first
+  std::vector<std::string> too_high{};  ///< names of none
+};
+
+result<generations> list_generations(storage_port& folder, const std::string& directory) {
+  auto names = folder.list("");
   if (!names)
     return at_path(directory, std::move(names.error()));
-  std::vector<std::uint64_t> numbers;
+  generations out;
   for (const auto& name : *names)
     if (const auto number = detail::generation_number(name, false))
-      numbers.push_back(*number);
-  std::sort(numbers.rbegin(), numbers.rend());
-  return numbers;
+      out.numbers.push_back(*number);
+    else if (detail::is_number_too_high(name) && !name.ends_with(".tmp"))
+      out.too_high.push_back(name);
+  std::sort(out.numbers.rbegin(), out.numbers.rend());
+  return out;
 }
 
 /// Size and, when asked, all bytes of a data file against the manifest.
-result<void> verify_file(storage_port& storage, const std::string& directory,
-                         const checkpoint_file& expected, bool verify_data) {
-  const auto path = directory + "/" + expected.name;
-  auto file = storage.open(path);
+result<void> verify_file(const place& at, const checkpoint_file& expected, bool verify_data) {
+  const auto path = at.path_of(expected.name);
+  auto file = at.open(expected.name);
   if (!file)
-    return at_path(path, std::move(file.error()));
+    return std::move(file.error());
   if ((*file)->size_bytes() != expected.size_bytes)
     return make_failure(errc::corrupt, path + ": " + std::to_string((*file)->size_bytes())
                                          + " bytes, the manifest says "
@@ -73,11 +98,11 @@ result<void> verify_file(storage_port& storage, const std::string& directory,
   kernels::hasher hash;
   std::vector<std::byte> block(
     static_cast<std::size_t>(std::min<std::uint64_t>(block_bytes, expected.size_bytes)));
-  for (std::uint64_t at = 0; at < expected.size_bytes; at += block.size()) {
+  for (std::uint64_t done = 0; done < expected.size_bytes; done += block.size()) {
     const auto part = std::span{block}.first(
-      static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), expected.size_bytes - at)));
-    if (auto done = (*file)->read_at(at, part); !done)
-      return at_path(path, std::move(done.error()));
+      static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), expected.size_bytes - done)));
+    if (auto read = (*file)->read_at(done, part); !read)
+      return at_path(path, std::move(read.error()));
     hash.update(part.data(), part.size());
   }
   if (hash.digest() != expected.checksum)
@@ -118,41 +143,69 @@ result<void> copy_rows(file_reader& file, const std::string& path, const checkpo
 
 } // namespace
 
-checkpoint_reader::checkpoint_reader(storage_port& storage, std::string path,
+checkpoint_reader::checkpoint_reader(std::shared_ptr<storage_port> folder, std::string within,
+                                     std::string path,
                                      std::shared_ptr<const checkpoint_manifest> manifest)
-  : storage_{&storage}, path_{std::move(path)}, manifest_{std::move(manifest)} {}
+  : folder_{std::move(folder)},
+    within_{std::move(within)},
+    path_{std::move(path)},
+    manifest_{std::move(manifest)} {}
 
-result<checkpoint_reader> checkpoint_reader::open(storage_port& storage, const std::string& path,
-                                                  checkpoint_read_options options) {
-  auto manifest = read_manifest(storage, path + "/" + std::string{detail::manifest_name});
+result<checkpoint_reader> checkpoint_reader::open_in(const std::shared_ptr<storage_port>& folder,
+                                                     const std::string& within,
+                                                     const std::string& path,
+                                                     checkpoint_read_options options) {
+  const place at{*folder, within, path};
+  auto manifest = read_manifest(at);
   if (!manifest)
     return std::move(manifest.error());
   for (const auto& file : manifest->files)
-    if (auto done = verify_file(storage, path, file, options.verify_data); !done)
+    if (auto done = verify_file(at, file, options.verify_data); !done)
       return std::move(done.error());
-  return checkpoint_reader{storage, path,
+  return checkpoint_reader{folder, within, path,
                            std::make_shared<const checkpoint_manifest>(std::move(*manifest))};
+}
+
+result<checkpoint_reader> checkpoint_reader::open(storage_port& storage, const std::string& path,
+                                                  checkpoint_read_options options) {
+  auto folder = storage.folder(path);
+  if (!folder)
+    return at_path(path, std::move(folder.error()));
+  return open_in(std::move(*folder), "", path, options);
 }
 
 result<checkpoint_reader> checkpoint_reader::open_latest(storage_port& storage,
                                                          const std::string& directory,
                                                          checkpoint_read_options options) {
+  auto opened = storage.folder(directory);
+  if (!opened && opened.error().code == errc::not_found)
+    return no_checkpoint(directory, "there is no such directory");
+  if (!opened)
+    return at_path(directory, std::move(opened.error()));
+  const std::shared_ptr<storage_port> folder = std::move(*opened);
   std::vector<refused_checkpoint> refused;
   std::uint64_t newest = 0;
   for (;;) {
-    auto numbers = list_generations(storage, directory);
-    if (!numbers)
-      return std::move(numbers.error());
+    auto there = list_generations(*folder, directory);
+    if (!there)
+      return std::move(there.error());
+    const auto& numbers = there->numbers;
     // A writer may take the old ones away while we read them; then a newer one is there.
-    if (!refused.empty() && (numbers->empty() || numbers->front() <= newest))
+    if (!refused.empty() && (numbers.empty() || numbers.front() <= newest))
       break;
-    if (numbers->empty())
-      return make_failure(errc::not_found, directory + ": there is no checkpoint");
-    newest = numbers->front();
+    if (numbers.empty() && there->too_high.empty())
+      return no_checkpoint(directory, "nothing was saved there");
+    newest = numbers.empty() ? 0 : numbers.front();
     refused.clear();
-    for (const auto number : *numbers) {
-      const auto path = directory + "/" + detail::generation_name(number);
-      auto reader = open(storage, path, options);
+    for (const auto& name : there->too_high)
+      refused.push_back(
+        {directory + "/" + name,
+         make_failure(errc::corrupt, directory + "/" + name + ": its number is above the highest, "
+                                       + std::to_string(detail::generation_max))});
+    for (const auto number : numbers) {
+      const auto name = detail::generation_name(number);
+      const auto path = directory + "/" + name;
+      auto reader = open_in(folder, name + "/", path, options);
       if (reader) {
         reader->refused_ = std::move(refused);
         return reader;
@@ -203,11 +256,12 @@ result<tensor> checkpoint_reader::read(std::string_view name, std::string_view p
   std::unique_ptr<file_reader> file;
   for (auto opened = detail::no_file; piece != pieces.end() && piece->row_begin < row_end;
        ++piece) {
-    const auto path = path_ + "/" + manifest_->files[piece->file].name;
+    const auto& name = manifest_->files[piece->file].name;
+    const auto path = path_ + "/" + name;
     if (opened != piece->file) {
-      auto reader = storage_->open(path);
+      auto reader = place{*folder_, within_, path_}.open(name);
       if (!reader)
-        return at_path(path, std::move(reader.error()));
+        return std::move(reader.error());
       file = std::move(*reader);
       opened = piece->file;
     }

@@ -21,15 +21,21 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+/// Whether a name in the folder is a directory itself: what a link leads to is somebody else's.
+bool is_directory(storage_port& folder, const std::string& name) {
+  const auto kind = folder.kind(name);
+  return kind && *kind == file_kind::directory;
+}
+
 /// Removes the files of a flat directory and the directory.
-result<void> remove_flat(storage_port& storage, const std::string& path) {
-  auto names = storage.list(path);
+result<void> remove_flat(storage_port& folder, const std::string& path) {
+  auto names = folder.list(path);
   if (!names)
     return names.error().code == errc::not_found ? result<void>{} : std::move(names.error());
   for (const auto& name : *names)
-    if (auto done = storage.remove(path + "/" + name); !done)
+    if (auto done = folder.remove(path + "/" + name); !done)
       return done;
-  return storage.remove(path);
+  return folder.remove(path);
 }
 
 failure in_slice(errc code, const std::string& name, std::string_view part,
@@ -45,6 +51,8 @@ struct checkpoint_writer::state {
   storage_port& storage;
   std::string directory;
   checkpoint_write_options options;
+  std::unique_ptr<storage_port> folder{}; ///< the directory, while a checkpoint is open
+  std::unique_ptr<file_lock> lock{};      ///< and its lock
   phase at = phase::idle;
   std::optional<failure> broken{};
   std::optional<failure> cleanup{};
@@ -53,8 +61,9 @@ struct checkpoint_writer::state {
   std::unique_ptr<file_writer> file{};
   kernels::hasher file_hash{};
 
-  std::string final_path() const { return directory + "/" + detail::generation_name(number); }
-  std::string temporary_path() const { return final_path() + ".tmp"; }
+  std::string final_path() const { return directory + "/" + final_name(); }
+  std::string final_name() const { return detail::generation_name(number); }
+  std::string temporary_name() const { return final_name() + ".tmp"; }
 
   failure fail(failure why) {
     broken = std::move(why);
@@ -74,7 +83,9 @@ struct checkpoint_writer::state {
   }
 
   void give_up();
+  void leave();
   result<void> make_directory();
+  result<void> enter();
   result<void> begin();
   result<void> check(const std::string& name, dtype type, const shape_t& shape,
                      std::string_view part, std::int64_t row_begin, const tensor& rows) const;
@@ -93,15 +104,21 @@ struct checkpoint_writer::state {
 /// Takes the unfinished checkpoint away, as far as the storage lets us: `begin` tries again.
 void checkpoint_writer::state::give_up() {
   file.reset();
-  if (at == phase::idle)
-    return;
   try {
     if (at == phase::renamed)
-      (void)storage.rename(final_path(), temporary_path());
-    (void)remove_flat(storage, temporary_path());
+      (void)folder->rename(final_name(), temporary_name());
+    if (at != phase::idle)
+      (void)remove_flat(*folder, temporary_name());
   } catch (const std::exception&) { // out of memory: what stays is a left-over as after a crash
   }
+  leave();
+}
+
+/// Lets others write here.
+void checkpoint_writer::state::leave() {
   at = phase::idle;
+  lock.reset();
+  folder.reset();
 }
 
 /// Makes the directory so that it survives a crash: each new name is synced in the directory above
@@ -119,10 +136,31 @@ result<void> checkpoint_writer::state::make_directory() {
   return {};
 }
 
+/// Opens the directory and takes its lock.
+result<void> checkpoint_writer::state::enter() {
+  auto opened = storage.folder(directory);
+  if (!opened)
+    return std::move(opened.error());
+  folder = std::move(*opened);
+  auto locked = folder->lock(detail::lock_name);
+  if (!locked && locked.error().code == errc::try_again)
+    return make_failure(errc::try_again, "checkpoint: " + directory
+                                           + ": another one is writing a checkpoint there ("
+                                           + locked.error().text + ")");
+  if (!locked)
+    return std::move(locked.error());
+  lock = std::move(*locked);
+  return {};
+}
+
 result<void> checkpoint_writer::state::begin() {
+  if (directory.empty())
+    return make_failure(errc::invalid_argument, "checkpoint: directory is empty");
   if (auto done = make_directory(); !done)
     return done;
-  auto names = storage.list(directory);
+  if (auto done = enter(); !done)
+    return done;
+  auto names = folder->list("");
   if (!names)
     return std::move(names.error());
   std::uint64_t last = 0;
@@ -132,15 +170,21 @@ result<void> checkpoint_writer::state::begin() {
     const auto left_over = detail::generation_number(name, true);
     is_first = is_first && !finished;
     last = std::max({last, finished.value_or(0), left_over.value_or(0)});
-    if (left_over) // it may hold the space that this save needs
-      (void)remove_flat(storage, directory + "/" + name);
+    if (last == detail::generation_max || detail::is_number_too_high(name))
+      return make_failure(errc::out_of_range,
+                          "checkpoint: " + directory + "/" + name
+                            + ": no number is left above it for the next checkpoint, "
+                            + std::to_string(detail::generation_max)
+                            + " is the highest; move it away");
+    if (left_over && is_directory(*folder, name)) // it may hold the space that this save needs
+      (void)remove_flat(*folder, name);
   }
   if (is_first) // a process that was killed may have made the directory and not synced its name
     if (auto done = storage.sync_directory(parent_of(directory)); !done)
       return done;
   number = last + 1;
   at = phase::open;
-  return storage.make_directories(temporary_path());
+  return folder->make_directories(temporary_name());
 }
 
 result<void> checkpoint_writer::state::check(const std::string& name, dtype type,
@@ -204,7 +248,7 @@ std::vector<detail::checkpoint_piece>& checkpoint_writer::state::pieces_of(const
 
 result<void> checkpoint_writer::state::next_file() {
   const auto name = detail::data_file_name(manifest.files.size());
-  auto made = storage.create(temporary_path() + "/" + name);
+  auto made = folder->create(temporary_name() + "/" + name);
   if (!made)
     return std::move(made.error());
   file = std::move(*made);
@@ -246,11 +290,11 @@ result<void> checkpoint_writer::state::write_piece(detail::checkpoint_piece piec
 
 result<void> checkpoint_writer::state::write_manifest() {
   const auto bytes = detail::encode(manifest);
-  const auto path = temporary_path() + "/" + std::string{detail::manifest_name};
+  const auto path = temporary_name() + "/" + std::string{detail::manifest_name};
   if (bytes.size() > detail::manifest_bytes_max)
-    return make_failure(
-      errc::too_large, "checkpoint: " + path + " takes " + std::to_string(bytes.size()) + " bytes");
-  auto made = storage.create(path);
+    return make_failure(errc::too_large, "checkpoint: " + directory + "/" + path + " takes "
+                                           + std::to_string(bytes.size()) + " bytes");
+  auto made = folder->create(path);
   if (!made)
     return std::move(made.error());
   if (auto done = (*made)->write(std::as_bytes(std::span{bytes.data(), bytes.size()})); !done)
@@ -270,20 +314,20 @@ result<void> checkpoint_writer::state::publish() {
   mark("checkpoint.data_synced");
   if (auto done = write_manifest(); !done)
     return done;
-  if (auto done = storage.sync_directory(temporary_path()); !done)
+  if (auto done = folder->sync_directory(temporary_name()); !done)
     return done;
   mark("checkpoint.manifest_synced");
   at = phase::renamed;
-  if (auto done = storage.rename(temporary_path(), final_path()); !done)
+  if (auto done = folder->rename(temporary_name(), final_name()); !done)
     return done;
   mark("checkpoint.renamed");
-  return storage.sync_directory(directory);
+  return folder->sync_directory("");
 }
 
 /// Takes away what `keep` does not cover, and left-overs; the first failure of all. A generation
 /// loses its name first, so that it is never there in part.
 result<void> checkpoint_writer::state::clean_up() {
-  auto names = storage.list(directory);
+  auto names = folder->list("");
   if (!names)
     return std::move(names.error());
   result<void> first;
@@ -293,19 +337,21 @@ result<void> checkpoint_writer::state::clean_up() {
   };
   std::vector<std::uint64_t> finished;
   for (const auto& name : *names) {
+    if (!is_directory(*folder, name))
+      continue;
     if (const auto n = detail::generation_number(name, false))
       finished.push_back(*n);
     else if (detail::generation_number(name, true))
-      note(remove_flat(storage, directory + "/" + name));
+      note(remove_flat(*folder, name));
   }
   std::sort(finished.rbegin(), finished.rend());
   for (std::size_t i = std::max(options.keep, 1u); i < finished.size(); ++i) {
-    const auto path = directory + "/" + detail::generation_name(finished[i]);
-    auto gone = storage.rename(path, path + ".tmp");
+    const auto name = detail::generation_name(finished[i]);
+    auto gone = folder->rename(name, name + ".tmp");
     if (gone)
-      gone = storage.sync_directory(directory);
+      gone = folder->sync_directory("");
     if (gone)
-      gone = remove_flat(storage, path + ".tmp");
+      gone = remove_flat(*folder, name + ".tmp");
     note(std::move(gone));
   }
   return first;
@@ -331,8 +377,10 @@ result<void> checkpoint_writer::begin() {
   s.broken.reset();
   s.cleanup.reset();
   s.manifest = {};
-  if (auto done = s.begin(); !done)
+  if (auto done = s.begin(); !done) {
+    s.give_up();
     return s.fail(std::move(done.error()));
+  }
   return {};
 }
 
@@ -393,6 +441,7 @@ result<std::string> checkpoint_writer::commit() {
   s.mark("checkpoint.committed");
   if (auto done = s.clean_up(); !done)
     s.cleanup = std::move(done.error());
+  s.leave();
   return s.final_path();
 }
 

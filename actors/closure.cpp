@@ -7,7 +7,7 @@ namespace troupe {
 payload bind_inputs(const closure& c) {
   plain_writer out;
   out.out.tensors = c.arguments->tensors;
-  out(static_cast<std::uint8_t>(c.inputs.size()), c.arguments->bytes);
+  out(std::uint8_t{1}, static_cast<std::uint32_t>(c.inputs.size()), c.arguments->bytes);
   for (const auto& input : c.inputs) {
     out(input->value.bytes, static_cast<std::uint32_t>(out.out.tensors.size()));
     out.out.tensors.insert(out.out.tensors.end(), input->value.tensors.begin(),

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <troupe/core/environment.hpp>
@@ -18,12 +19,14 @@ namespace troupe {
 struct closure_options {
   /// Higher goes first; 0 is the default. Values from -3 to 3.
   int priority = 0;
-  /// Only this worker may run it (`worker:N`).
+  /// Only this worker may run it (`worker:N`). `schedule` throws `out_of_range` when the cluster
+  /// has none of that number.
   std::optional<std::uint32_t> worker{};
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};
   /// It fails as `poisoned` when that many workers have died while running it, so 1 means never
-  /// again; 0: the coordinator's `max_strikes`.
+  /// again; 0: the coordinator's `max_strikes`. A worker that died before it was known to have
+  /// begun there does not count.
   std::uint32_t retries = 0;
 };
 
@@ -65,6 +68,12 @@ private:
   std::atomic<int> waiting_{0};
 };
 
+/// A worker that was lost while it ran a closure, or that gave it up.
+struct taken_worker {
+  task_id worker{};
+  std::string how{}; ///< why, where that is not its death: "past its deadline of 500 ms"
+};
+
 /// A scheduled call. Owned by the queue, then by the coordinator while in flight.
 struct closure {
   closure_id id{};
@@ -77,16 +86,22 @@ struct closure {
   std::vector<std::shared_ptr<remote_state>> inputs{};
   /// What must live until it ends: leases of the per-worker resources that it takes.
   std::vector<std::shared_ptr<const void>> keeps{};
-  attempt_no attempt{};        ///< of the current or last dispatch; 0: never dispatched
-  std::uint32_t strikes = 0;   ///< workers that died while it was running there
-  std::vector<task_id> took{}; ///< those workers
+  attempt_no attempt{};             ///< of the current or last dispatch; 0: never dispatched
+  std::uint32_t strikes = 0;        ///< workers that died while it was running there
+  std::vector<taken_worker> took{}; ///< those workers
+  /// A worker died while it may have been running there, which nobody knows: it runs alone from now
+  /// on, so that the next time somebody does.
+  bool doubted = false;
+  /// Operations of an attempt that is over may still be on their way to servers. Stays: what a
+  /// later attempt has acknowledged says nothing of an earlier one's (INV-X2).
+  bool unacknowledged = false;
 };
 
 using closure_ptr = std::shared_ptr<closure>;
 
-/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: number of
-/// inputs (u8), the closure's own bytes, then of each input its bytes and where its tensors begin.
-/// Without inputs `arguments` stands for itself (its first byte is the number 0).
+/// The arguments of a closure whose inputs have arrived, as a step's `invoke` takes them: 1, the
+/// number of inputs (u32), the closure's own bytes, then of each input its bytes and where its
+/// tensors begin. Without inputs `arguments` stands for itself (its first byte says of what form).
 payload bind_inputs(const closure& c);
 
 } // namespace troupe

@@ -46,6 +46,19 @@ void closure_line::move_all(std::vector<queued_closure_ptr>& to) {
   size_ = 0;
 }
 
+void closure_line::move_unacknowledged(std::vector<queued_closure_ptr>& to) {
+  for (std::size_t i = class_count; i-- > 0;) {
+    auto& line = lines_[i];
+    const auto first = std::stable_partition(
+      line.begin(), line.end(), [](const queued_closure_ptr& c) { return !c->unacknowledged; });
+    size_ -= static_cast<std::size_t>(line.end() - first);
+    std::move(first, line.end(), std::back_inserter(to));
+    line.erase(first, line.end());
+    if (line.empty())
+      classes_ &= ~(1u << i);
+  }
+}
+
 void closure_line::list_up_to(std::uint64_t seq_max, std::vector<std::uint64_t>& to) const {
   for (const auto& line : lines_)
     for (const auto& c : line) {
@@ -77,6 +90,21 @@ namespace {
 int highest(std::uint32_t classes) { return static_cast<int>(std::bit_width(classes)) - 1; }
 
 } // namespace
+
+std::string closure_lanes::tied_text() const {
+  constexpr int shown_max = 8;
+  std::string out;
+  int shown = 0;
+  for (const auto& [worker, lines] : own_) {
+    if (lines.affine.empty())
+      continue;
+    if (shown++ == shown_max)
+      return out + ", ...";
+    out += (out.empty() ? "" : ", ") + std::to_string(lines.affine.size())
+           + " for worker:" + std::to_string(worker) + " alone";
+  }
+  return out;
+}
 
 closure_lanes::spot closure_lanes::find(std::uint32_t worker, bool tagged_only) {
   own_lines* mine = nullptr;
@@ -128,6 +156,15 @@ std::vector<queued_closure_ptr> closure_lanes::move_all() {
     lines.affine.move_all(all);
   size_ = 0;
   return all;
+}
+
+std::vector<queued_closure_ptr> closure_lanes::move_unacknowledged() {
+  std::vector<queued_closure_ptr> some;
+  shared_.move_unacknowledged(some);
+  for (auto& [worker, lines] : own_)
+    lines.affine.move_unacknowledged(some);
+  size_ -= some.size();
+  return some;
 }
 
 std::vector<queued_closure_ptr> closure_lanes::move_tagged() {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,8 @@ public:
   queued_closure_ptr pop(int class_index);
   /// Empties all lines into `to`, highest class first.
   void move_all(std::vector<queued_closure_ptr>& to);
+  /// Moves those that are `unacknowledged` there; the others stay, in order.
+  void move_unacknowledged(std::vector<queued_closure_ptr>& to);
   /// Appends the sequence numbers up to `seq_max`.
   void list_up_to(std::uint64_t seq_max, std::vector<std::uint64_t>& to) const;
 
@@ -82,8 +85,13 @@ public:
   /// Without the tagged ones.
   std::size_t size() const { return size_; }
   std::size_t tagged_size() const { return tagged_size_; }
+  /// Closures that one worker alone may run, by worker, without the tagged ones: "2 for worker:1
+  /// alone". Empty when there are none.
+  std::string tied_text() const;
   /// Empties all but the tagged lines.
   std::vector<queued_closure_ptr> move_all();
+  /// Takes out those that are `unacknowledged`, tagged ones left out.
+  std::vector<queued_closure_ptr> move_unacknowledged();
   std::vector<queued_closure_ptr> move_tagged();
   std::vector<queued_closure_ptr> move_tagged(std::uint32_t worker);
   void list_up_to(std::uint64_t seq_max, std::vector<std::uint64_t>& to) const;

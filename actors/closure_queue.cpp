@@ -48,8 +48,10 @@ result<void> closure_queue::await(unique_lock& lock, wait_point& at, std::size_t
       break;
     }
     if (now >= deadline) {
+      const auto tied = lanes_.tied_text();
       outcome = make_failure(errc::deadline, std::string{call} + " ran out of time with "
-                                               + std::to_string(queued()) + " closures queued and "
+                                               + std::to_string(queued()) + " closures queued"
+                                               + (tied.empty() ? "" : " (" + tied + ")") + " and "
                                                + std::to_string(in_flight_) + " in flight");
       break;
     }
@@ -178,6 +180,7 @@ failure closure_queue::raise(unique_lock& lock, time_point deadline, after_unloc
   raiser_ = true;
   if (!raising_) {
     raising_ = true;
+    cancel_unacknowledged("another closure failed", then);
     trace(env_, "queue.raise_begun", {{"in_flight", in_flight_}, {"queued", queued()}});
     if (in_flight_ > 0 && hooks_.on_cancel) {
       const std::uint64_t generation = generation_;
@@ -222,7 +225,8 @@ void closure_queue::stop(failure why) {
 void closure_queue::end_everything(after_unlock& then) {
   stopped_ = true;
   trace(env_, "queue.stopped", {{"term", term_}, {"in_flight", in_flight_}, {"queued", queued()}});
-  const char* because = "the coordinator was stopped";
+  const auto why = stopped_failure().text;
+  const char* because = why.c_str();
   cancel_queued(because, then);
   for (const auto& c : lanes_.move_tagged())
     cancel(*c, because, then);
@@ -231,6 +235,7 @@ void closure_queue::end_everything(after_unlock& then) {
             [](const auto& a, const auto& b) { return a->id < b->id; });
   in_flight_ = 0;
   alone_.clear();
+  unconfirmed_.clear();
   for (const auto& c : flying)
     cancel(*c, because, then);
 }
@@ -246,6 +251,23 @@ void closure_queue::cancel_queued(const char* because, after_unlock& then) {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   for (const auto& c : all)
     cancel(*c, because, then);
+}
+
+/// Those that nobody may hear of yet: in flight, so that the raise waits for the coordinator.
+void closure_queue::cancel_unacknowledged(const char* because, after_unlock& then) {
+  auto some = lanes_.move_unacknowledged();
+  for (auto at = aside_.begin(); at != aside_.end();) {
+    if (!at->second->unacknowledged) {
+      ++at;
+      continue;
+    }
+    some.push_back(std::move(at->second));
+    at = aside_.erase(at);
+  }
+  for (auto& c : some) {
+    auto why = cancellation(*c, because);
+    end_when_confirmed(std::move(c), remote_status::cancelled, std::move(why), then);
+  }
 }
 
 // -- what is -------------------------------------------------------------------------------------
@@ -295,8 +317,9 @@ failure closure_queue::no_worker_failure() const {
 failure closure_queue::stopped_failure() const {
   if (stopped_why_.code != errc::none)
     return stopped_why_;
-  return make_failure(errc::unavailable, "the coordinator of term "
-                                           + std::to_string(value_of(term_)) + " was stopped");
+  return make_failure(errc::unavailable,
+                      "the cluster was shut down (by runtime::shutdown or the runtime's end) and "
+                      "takes no more work");
 }
 
 failure closure_queue::no_worker_failure_locked() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -57,6 +58,16 @@ enum class put_back_reason : std::uint8_t {
   transient = 3            ///< an error that passes (rows PS-F1, F2)
 };
 
+/// What is known of the attempt that a closure comes back from.
+struct attempt_loss {
+  attempt_loss(task_id lost = {}) : worker{lost} {} // NOLINT: a worker alone says enough
+  task_id worker{};                                 ///< that was lost, or gave it up
+  std::string how{};                                ///< as `taken_worker::how`
+  std::string reason{};                             ///< what was said of the worker's loss
+  bool doubted = false;        ///< it may have been running there: it runs alone from now on
+  bool unacknowledged = false; ///< its operations may still be on their way to servers
+};
+
 /// An end as reported by a worker. `status`: ready (`value`), failed or cancelled (`why`). A
 /// failure with the code `cancelled` is a cancellation.
 struct closure_end {
@@ -96,8 +107,9 @@ struct settle_list {
   std::vector<std::uint64_t> open{}; ///< seqs up to `highest` that have not ended, sorted
 };
 
-/// Whether a closure must be the only one on its worker: from its second strike on.
-inline bool runs_alone(const closure& c) { return c.strikes >= 2; }
+/// Whether a closure must be the only one on its worker: from its second strike on, or once a
+/// worker died that may have been running it.
+inline bool runs_alone(const closure& c) { return c.strikes >= 2 || c.doubted; }
 
 /// The failure of whatever takes `input`, which failed or was cancelled: `input_failed` with the
 /// innermost error's text. An `input_failed` is passed on as it is, so that it never nests (row
@@ -119,6 +131,10 @@ failure input_failure(const remote_state& input);
 /// nothing is taken any more, wait until nothing is in flight, the queued ones become `cancelled`,
 /// next generation, the error is cleared and returned. A raise whose caller ran out of time stays
 /// begun and is completed by the next call.
+///
+/// A closure that is `unacknowledged` is never failed or cancelled by the queue itself, `stop`
+/// aside: it stays in flight, or goes back there, until the coordinator, who gets it from
+/// `take_unconfirmed`, ends it once no server can apply anything of it any more (INV-X2).
 ///
 /// INV-Q1 each closure is in one place; INV-Q2 classes are in closure order; INV-Q3 `put` never
 /// exceeds the bound; INV-Q4 `wait` returns with nothing queued or in flight; INV-Q5 an error is
@@ -187,11 +203,22 @@ public:
   void mark_cancelled(const closure_ptr& c, failure why);
   /// Many ends under one lock, in order. Moves out of them.
   void mark_ended(std::span<closure_end> ends);
-  /// Back into the queue, in closure order, exempt from the bound. `lost`: the worker, for
-  /// `worker_lost_running`; the strike that reaches the limit ends the closure as `poisoned`. Once
-  /// an error is recorded the closure is cancelled instead (rows PS-C9, E13).
-  void put_back(const closure_ptr& c, put_back_reason reason, task_id lost = {});
-  void put_back(std::span<const closure_ptr> cs, put_back_reason reason, task_id lost = {});
+  /// Back into the queue, in closure order, exempt from the bound. With `worker_lost_running`,
+  /// `from.worker` counts as a strike; the one that reaches the limit ends the closure as
+  /// `poisoned`. Once an error is recorded the closure is cancelled instead (rows PS-C9, E13).
+  /// False when the closure will not run again.
+  bool put_back(const closure_ptr& c, put_back_reason reason, attempt_loss from = {});
+  void put_back(std::span<const closure_ptr> cs, put_back_reason reason, attempt_loss from = {});
+  /// Ends that the queue has decided and not made, because earlier attempts of theirs are
+  /// `unacknowledged`: in flight, for the caller to `mark_`. Each is given once; `on_work` or
+  /// `on_cancel` says that there are some, unless the caller's own call made them.
+  std::vector<closure_end> take_unconfirmed();
+  /// Strikes that end `c` as `poisoned`; 0: any number.
+  std::uint32_t strikes_max(const closure& c) const {
+    return c.options.retries > 0 ? c.options.retries : options_.max_strikes;
+  }
+  /// "closure 3:17 of train_step"; without the id before it has one.
+  std::string describe(const closure& c) const;
   /// A value that this queue did not end itself (a rebuilt resource) has changed its status.
   void input_changed(const remote_state& input);
   /// Starts and ends the clock of `no_worker_ms_max`. 0 at the start.
@@ -237,7 +264,6 @@ private:
   failure stopped_failure() const;
   failure no_worker_failure_locked() const;
   failure poison(const closure& c) const;
-  std::string describe(const closure& c) const;
   void record(const failure& why, bool of_batch);
 
   // -- places --
@@ -247,12 +273,18 @@ private:
   void feed(const remote_state& input, after_unlock& then);
   void feed_arrived(after_unlock& then);
   void hand_out(queued_closure_ptr c, std::uint32_t worker, std::vector<closure_ptr>& to);
+  void enter_flight(queued_closure_ptr c);
   queued_closure_ptr leave_flight(const closure_ptr& c);
   void end(queued_closure& c, remote_status status, payload&& value, failure&& why,
            after_unlock& then);
+  void end_when_confirmed(queued_closure_ptr c, remote_status status, failure&& why,
+                          after_unlock& then);
+  failure cancellation(const closure& c, const char* because) const;
   void cancel(queued_closure& c, const char* because, after_unlock& then);
   void cancel_queued(const char* because, after_unlock& then);
-  void return_one(const closure_ptr& c, put_back_reason reason, task_id lost, after_unlock& then);
+  void cancel_unacknowledged(const char* because, after_unlock& then);
+  bool return_one(const closure_ptr& c, put_back_reason reason, const attempt_loss& from,
+                  after_unlock& then);
 
   const environment env_;
   completion_board& board_;
@@ -270,8 +302,10 @@ private:
   closure_lanes lanes_{};
   std::map<std::uint64_t, queued_closure_ptr> aside_{}; ///< by seq
   std::unordered_map<const remote_state*, std::vector<queued_closure_ptr>>
-    takers_{};                                     ///< looked up only
-  std::vector<queued_closure_ptr> flying_{};       ///< in flight, tagged ones too, in no order
+    takers_{};                               ///< looked up only
+  std::vector<queued_closure_ptr> flying_{}; ///< in flight, tagged ones too, in no order
+  std::vector<closure_end> unconfirmed_{};   ///< in flight, and not taken by the coordinator
+  std::atomic<bool> any_unconfirmed_{false};
   std::map<std::uint32_t, std::uint64_t> alone_{}; ///< worker -> seq of what runs alone there
   std::size_t in_flight_ = 0;                      ///< without tagged ones
 

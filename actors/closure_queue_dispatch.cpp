@@ -28,7 +28,7 @@ void closure_queue::admit(queued_closure_ptr c, after_unlock& then) {
     const remote_state* broken = nullptr;
     const bool complete = watch_inputs(c, broken);
     if (broken) {
-      end(*c, remote_status::failed, {}, input_failure(*broken), then);
+      end_when_confirmed(std::move(c), remote_status::failed, input_failure(*broken), then);
       return;
     }
     if (!complete) {
@@ -98,16 +98,20 @@ void closure_queue::make_takeable(queued_closure_ptr c, after_unlock& then) {
 
 void closure_queue::hand_out(queued_closure_ptr c, std::uint32_t worker,
                              std::vector<closure_ptr>& to) {
-  c->place = closure_place::in_flight;
   c->attempt = next(c->attempt);
   c->worker = worker;
-  c->slot = static_cast<std::uint32_t>(flying_.size());
   highest_ = std::max(highest_, c->id.seq);
-  if (!c->tagged)
-    ++in_flight_;
   trace(env_, "queue.dispatched",
         {{"term", term_}, {"closure", c->id.seq}, {"attempt", c->attempt}, {"worker", c->worker}});
   to.push_back(c);
+  enter_flight(std::move(c));
+}
+
+void closure_queue::enter_flight(queued_closure_ptr c) {
+  c->place = closure_place::in_flight;
+  c->slot = static_cast<std::uint32_t>(flying_.size());
+  if (!c->tagged)
+    ++in_flight_;
   flying_.push_back(std::move(c));
 }
 
@@ -160,10 +164,34 @@ void closure_queue::end(queued_closure& c, remote_status status, payload&& value
     then.arrived.push_back(c.result);
 }
 
+/// What the queue itself decides to end. @pre `c` is in no place. An end that the user may not hear
+/// of yet waits, in flight, for the coordinator.
+void closure_queue::end_when_confirmed(queued_closure_ptr c, remote_status status, failure&& why,
+                                       after_unlock& then) {
+  if (!c->unacknowledged || planted(planted_bug::cancel_unconfirmed))
+    return end(*c, status, {}, std::move(why), then);
+  mark(env_, "queue.end_waits_for_servers");
+  unconfirmed_.push_back({.which = c, .status = status, .why = std::move(why)});
+  any_unconfirmed_ = true;
+  enter_flight(std::move(c));
+  then.work = true;
+}
+
+std::vector<closure_end> closure_queue::take_unconfirmed() {
+  if (!any_unconfirmed_.load())
+    return {};
+  std::lock_guard lock{mutex_};
+  any_unconfirmed_ = false;
+  return std::exchange(unconfirmed_, {});
+}
+
+failure closure_queue::cancellation(const closure& c, const char* because) const {
+  return make_failure(errc::cancelled, describe(c) + " was cancelled"
+                                         + (stopped_ ? ": " : ", schedule it again: ") + because);
+}
+
 void closure_queue::cancel(queued_closure& c, const char* because, after_unlock& then) {
-  end(c, remote_status::cancelled, {},
-      make_failure(errc::cancelled, describe(c) + " was cancelled, schedule it again: " + because),
-      then);
+  end(c, remote_status::cancelled, {}, cancellation(c, because), then);
 }
 
 /// The first of a batch is kept apart, to be raised.
@@ -228,52 +256,66 @@ void closure_queue::mark_ended(std::span<closure_end> ends) {
   unique_lock lock{mutex_};
   if (stopped_)
     return;
+  bool came_back = false;
   for (closure_end& one : ends) {
     const queued_closure_ptr c = leave_flight(one.which);
+    came_back |= c->unacknowledged && one.status != remote_status::ready;
     const bool cancelled = one.status == remote_status::failed && one.why.code == errc::cancelled;
     end(*c, cancelled ? remote_status::cancelled : one.status, std::move(one.value),
         std::move(one.why), then);
     feed_arrived(then);
   }
-  wake_waiters();
-  run(lock, then);
-}
-
-void closure_queue::put_back(const closure_ptr& c, put_back_reason reason, task_id lost) {
-  put_back({&c, 1}, reason, lost);
-}
-
-void closure_queue::put_back(std::span<const closure_ptr> cs, put_back_reason reason,
-                             task_id lost) {
-  after_unlock then;
-  unique_lock lock{mutex_};
-  if (stopped_)
-    return;
-  for (const closure_ptr& c : cs) {
-    return_one(c, reason, lost, then);
-    feed_arrived(then);
-  }
-  if (!planted(planted_bug::lost_wake_up))
+  if (!(came_back && planted(planted_bug::lost_wake_up)))
     wake_waiters();
   run(lock, then);
 }
 
-void closure_queue::return_one(const closure_ptr& given, put_back_reason reason, task_id lost,
-                               after_unlock& then) {
+bool closure_queue::put_back(const closure_ptr& c, put_back_reason reason, attempt_loss from) {
+  after_unlock then;
+  unique_lock lock{mutex_};
+  if (stopped_)
+    return false;
+  const bool again = return_one(c, reason, from, then);
+  feed_arrived(then);
+  if (!planted(planted_bug::lost_wake_up))
+    wake_waiters();
+  run(lock, then);
+  return again;
+}
+
+void closure_queue::put_back(std::span<const closure_ptr> cs, put_back_reason reason,
+                             attempt_loss from) {
+  for (const closure_ptr& c : cs)
+    put_back(c, reason, from);
+}
+
+/// False when it will not run again.
+bool closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
+                               const attempt_loss& from, after_unlock& then) {
   queued_closure_ptr c = leave_flight(given);
+  c->doubted |= from.doubted;
+  c->unacknowledged |= from.unacknowledged && !planted(planted_bug::earlier_attempt_forgotten);
   if (reason == put_back_reason::worker_lost_running) {
     ++c->strikes;
-    c->took.push_back(lost);
+    c->took.push_back({.worker = from.worker, .how = from.how});
+    trace(env_, "queue.struck",
+          {{"term", term_},
+           {"closure", c->id.seq},
+           {"attempt", c->attempt},
+           {"worker", from.worker.index},
+           {"strikes", c->strikes}});
   }
   if (error_ && !c->tagged) {
     mark(env_, "queue.put_back_cancelled");
-    cancel(*c, "another closure failed", then);
-    return;
+    auto why = cancellation(*c, "another closure failed");
+    end_when_confirmed(std::move(c), remote_status::cancelled, std::move(why), then);
+    return false;
   }
-  const std::uint32_t limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
+  const std::uint32_t limit = strikes_max(*c);
   if (limit > 0 && c->strikes >= limit) {
-    end(*c, remote_status::failed, {}, poison(*c), then);
-    return;
+    auto why = poison(*c);
+    end_when_confirmed(std::move(c), remote_status::failed, std::move(why), then);
+    return false;
   }
   if (!c->tagged)
     ++counts_.put_back;
@@ -282,12 +324,14 @@ void closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
   trace(env_, "queue.put_back",
         {{"term", term_}, {"closure", c->id.seq}, {"reason", reason}, {"strikes", c->strikes}});
   admit(std::move(c), then);
+  return true;
 }
 
 failure closure_queue::poison(const closure& c) const {
   std::string workers;
-  for (const task_id& worker : c.took)
-    workers += (workers.empty() ? "" : ", ") + to_string(worker);
+  for (const auto& [worker, how] : c.took)
+    workers +=
+      (workers.empty() ? "" : ", ") + to_string(worker) + (how.empty() ? "" : " (" + how + ")");
   return make_failure(errc::poisoned, describe(c) + " took " + std::to_string(c.took.size())
                                         + " workers with it: " + workers);
 }
@@ -309,7 +353,7 @@ std::shared_ptr<remote_state> closure_queue::put_tagged(closure c, std::uint32_t
   if (value->id.seq == 0) // a rebuilt one keeps its id: others may be reading it
     value->id = entry->id;
   if (stopped_)
-    cancel(*entry, "the coordinator was stopped", then);
+    cancel(*entry, stopped_failure().text.c_str(), then);
   else
     make_takeable(std::move(entry), then);
   run(lock, then);

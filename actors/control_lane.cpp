@@ -290,7 +290,10 @@ result<void> control_lane::on_hello(session& s) {
       return why("cluster '" + hello->cluster.substr(0, 100) + "', here '" + options_.cluster
                  + "'");
     if (!same_code(hello->token, link_code(*hello, options_.token)))
-      return why("another token");
+      return why((hello->token.empty()     ? "no token, here is one: "
+                  : options_.token.empty() ? "a token, here is none: "
+                                           : "another token than here: ")
+                 + std::string{token_advice});
     if (hello->task.job != job_kind::worker || hello->inc.counter == 0)
       return why("only members that are workers have links");
     for (const auto& x : sessions_) {

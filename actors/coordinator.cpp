@@ -2,6 +2,7 @@
 
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
+#include <troupe/core/readable_name.hpp>
 
 #include <algorithm>
 
@@ -10,8 +11,8 @@ namespace troupe {
 namespace {
 
 failure answer_failure(const std::string& text, std::uint32_t server) {
-  auto why =
-    make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: " + text);
+  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
+                                               + text + std::string{server_lost_advice});
   why.where.task = {.job = job_kind::ps, .index = server};
   return why;
 }
@@ -117,7 +118,12 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
   auto index = msg.task.index;
   if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
     linked_.erase(at);
-  if (msg.clean || ending_ || !core_.is_up(index, msg.inc))
+  if (!core_.is_up(index, msg.inc))
+    return;
+  links_.at(index).over = true;
+  if (losing_.contains(index))
+    return last_words_came(index);
+  if (msg.clean || ending_)
     return;
   mark(env_, "coordinator.link_lost");
   tell(self_, membership_,
@@ -126,6 +132,8 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
 
 void coordinator_state::worker_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
+  if (losing_.contains(index)) // nobody speaks on its last incarnation's link any more
+    last_words_came(index);
   if (links_.contains(index)) { // the loss of its last incarnation is on its way here
     mark(env_, "coordinator.worker_replaced");
     worker_lost(index,
@@ -161,13 +169,15 @@ void coordinator_state::server_joined(const member_joined& msg) {
 void coordinator_state::grant(std::uint32_t index) {
   auto& s = servers_.at(index);
   auto inc = s.who.inc;
+  auto asked = term_;
   ask(
     self_, s.handle, std::chrono::milliseconds{options_.grant_ms},
     grant_term{.header = header_for(inc)},
-    [this, index, inc](term_answer& answer) { on_grant(index, inc, answer); },
-    [this, index](const std::string& why) {
+    [this, index, inc, asked](term_answer& answer) { on_grant(index, inc, asked, answer); },
+    [this, index, inc, asked](const std::string& why) {
       trace(env_, "coordinator.grant_failed", {{"server", index}, {"why", why}});
-      if (servers_.contains(index) && !ending_) // silent: membership decides whether it is gone
+      auto at = servers_.find(index); // silent: membership decides whether it is gone
+      if (at != servers_.end() && at->second.who.inc == inc && asked == term_ && !ending_)
         grant(index);
     });
 }
@@ -184,10 +194,14 @@ void coordinator_state::raise_term(term_no above) {
     admit(link.handle, core_.workers().at(i).inc);
 }
 
-void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer) {
+/// `asked`: the term that the server was asked for; what it says of another one is of no use.
+void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_no asked,
+                                 term_answer& answer) {
   auto at = servers_.find(index);
   if (at == servers_.end() || at->second.who.inc != inc)
     return;
+  if (asked != term_)
+    return mark(env_, "coordinator.late_grant_dropped");
   if (answer.why.code == errc::superseded
       && !queue()) { // nothing is dispatched yet: take a higher term, from all again
     raise_term(answer.highest);
@@ -242,7 +256,7 @@ void coordinator_state::check_started() {
       .name_of =
         [](function_index f) {
           auto* entry = function_table::global().at(f);
-          return entry ? entry->name : std::string{"?"};
+          return entry ? readable_function(entry->name) : std::string{"?"};
         }});
   shared_->queue->set_live_workers(core_.live());
   shared_->blobs->take_results_if(
@@ -261,7 +275,7 @@ void coordinator_state::on_lost(member_lost& msg) {
         at != joining_.end() && at->second.who.inc == msg.who.inc)
       joining_.erase(at);
     if (core_.is_up(msg.who.task.index, msg.who.inc))
-      worker_lost(msg.who.task.index, msg);
+      await_last_words(msg.who.task.index, msg);
   } else if (msg.who.task.job == job_kind::ps) {
     auto at = servers_.find(msg.who.task.index);
     if (at != servers_.end() && at->second.who.inc == msg.who.inc)
@@ -269,11 +283,31 @@ void coordinator_state::on_lost(member_lost& msg) {
   }
 }
 
+/// What it has begun and ended decides whom its loss is blamed on.
+void coordinator_state::await_last_words(std::uint32_t index, member_lost& msg) {
+  const auto& w = core_.workers().at(index);
+  if (!options_.end_link || msg.clean || links_.at(index).over || w.flights.empty()
+      || given_up_.contains(index))
+    return worker_lost(index, msg);
+  core_.set_leaving(index);
+  const std::uint64_t number = (std::uint64_t{index} << 32) | msg.who.inc.counter;
+  losing_[index] = std::move(msg);
+  tell_after(self_, self_handle<coordinator_actor>(self_),
+             std::chrono::milliseconds{options_.last_words_ms},
+             tick{.what = last_words_timer, .number = number});
+}
+
+/// @pre its loss waits.
+void coordinator_state::last_words_came(std::uint32_t index) {
+  auto msg = std::move(losing_.at(index));
+  worker_lost(index, msg);
+}
+
 void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
+  losing_.erase(index);
   if (options_.end_link)
     options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
-  auto lanes = options_.lanes;
   links_.erase(index);
   trace(env_, "coordinator.worker_lost",
         {{"worker", index},
@@ -285,45 +319,59 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
   queue()->set_live_workers(core_.live());
   // a flight that a give-up or our own fence took is not the closure's fault; neither is a clean
   // leave
-  bool blame = !msg.clean && given_up_.erase(index) == 0;
-  std::size_t k = 0;
-  for (const auto& f : flights) {
-    bool running = k++ < lanes;
-    if (!running && planted(planted_bug::put_back_lost))
+  const bool blamed = given_up_.erase(index) == 0 && !msg.clean;
+  const auto blames = blame_of(flights, options_.lanes);
+  for (std::size_t i = 0; i < flights.size(); ++i) {
+    if (i >= options_.lanes && planted(planted_bug::put_back_lost))
       continue;
-    running |= planted(planted_bug::innocent_strikes);
-    lost_flight(f, running && blame, {.job = job_kind::worker, .index = index});
+    attempt_loss from{task_id{.job = job_kind::worker, .index = index}};
+    from.doubted = blamed && blames[i] == blame::doubted;
+    from.reason = msg.reason;
+    lost_flight(flights[i],
+                blamed && blames[i] == blame::begun ? put_back_reason::worker_lost_running
+                                                    : put_back_reason::worker_lost_waiting,
+                std::move(from));
   }
   if (!flights.empty())
     mark(env_, "coordinator.worker_died_with_closures");
+  ask_to_confirm();
   check_quiet();
   dispatch();
 }
 
-/// `blamed`: it was running when its worker died. Whether or not, its attempt may have reached some
-/// servers, and may still have operations in their buffers.
-void coordinator_state::lost_flight(const flight& what, bool blamed, const task_id& lost) {
-  auto& c = what.what;
-  forget_blobs(*c);
-  bool over = cancelling_ || queue()->levels().has_error;
-  if (over && !planted(planted_bug::cancel_unconfirmed)) { // the queue would cancel it at once
-    confirm_later({.what = c,
-                   .status = remote_status::cancelled,
-                   .why = make_failure(errc::cancelled,
-                                       "closure " + std::to_string(c->id.seq) + " was cancelled")});
-    return;
-  }
-  ++shared_->retried;
-  note_partial(c);
+/// Its attempt may have reached some servers, and may still have operations in their buffers.
+void coordinator_state::lost_flight(const flight& what, put_back_reason reason, attempt_loss from) {
+  forget_blobs(*what.what);
   if (quiescing_)
     mark(env_, "coordinator.worker_died_during_cut");
-  auto limit = c->options.retries > 0 ? c->options.retries : options_.max_strikes;
-  if (blamed && limit > 0 && c->strikes + 1 >= limit) {
-    confirm_later({.what = c, .poison = true, .lost = lost});
+  from.unacknowledged = true;
+  put_back(what, reason, std::move(from));
+}
+
+/// After an attempt that was lost: it runs again, if it may.
+void coordinator_state::put_back(const flight& what, put_back_reason reason, attempt_loss from) {
+  note_partial(what.what);
+  if (!queue()->put_back(what.what, reason, from))
     return;
-  }
-  queue()->put_back(
-    c, blamed ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting, lost);
+  ++shared_->retried;
+  if (reason == put_back_reason::worker_lost_running)
+    say_struck(what, from);
+}
+
+/// At the first strike, and then ever more rarely: a closure may be allowed any number.
+void coordinator_state::say_struck(const flight& what, const attempt_loss& from) {
+  const auto& c = *what.what;
+  if (!options_.say || (c.strikes & (c.strikes - 1)) != 0)
+    return;
+  const auto limit = queue()->strikes_max(c);
+  const auto left = limit - std::min(limit, c.strikes);
+  auto line = queue()->describe(c) + ": attempt " + std::to_string(value_of(what.attempt)) + ", on "
+              + to_string(from.worker) + ", was lost"
+              + (from.how.empty() ? " with that worker (" + from.reason + ")" : ": " + from.how);
+  line += limit == 0 ? "; it is run again, however often that happens"
+                     : "; it is run again, and fails as poisoned if that happens "
+                         + std::to_string(left) + " more time" + (left == 1 ? "" : "s");
+  options_.say(line);
 }
 
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
@@ -346,6 +394,7 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
 
 void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
   given_up_.insert(index);
+  core_.set_leaving(index);
   const auto& w = core_.workers().at(index);
   tell(self_, membership_,
        fence_member{
@@ -353,11 +402,13 @@ void coordinator_state::give_up_worker(std::uint32_t index, const std::string& r
 }
 
 void coordinator_state::on_lanes(lanes_seen& msg) {
-  if (auto at = links_.find(msg.task.index);
-      at != links_.end() && core_.is_up(msg.task.index, msg.inc))
-    at->second.lanes = std::move(msg.lanes);
-  else
+  auto at = links_.find(msg.task.index);
+  if (at == links_.end() || !core_.is_up(msg.task.index, msg.inc))
     return;
+  at->second.lanes = std::move(msg.lanes);
+  for (const auto& lane : at->second.lanes)
+    if (lane.closure.seq != 0)
+      core_.begun(msg.task.index, lane.closure, lane.attempt);
   bool stuck = is_stuck(msg.task.index);
   if (stuck == core_.workers().at(msg.task.index).stuck)
     return;

@@ -37,9 +37,15 @@ struct coordinator_options {
   std::uint64_t settle_every = 256; ///< ends between two settle lists, at least
   std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
   std::uint64_t recall_ms = 2;      ///< a waiting closure may be asked back after that
+  /// A worker's loss is known by one connection, what it said last comes on another, its link: so
+  /// long the loss waits for the link's end.
+  std::uint64_t last_words_ms = 100;
   std::uint32_t max_strikes = 5;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
+  /// Takes a line for whoever looks after this cluster: what goes wrong and may come to an error.
+  /// Must not wait; may be null.
+  std::function<void(const std::string& line)> say{};
   /// Ends a lost worker's link once its last words have come; set where workers in other processes
   /// are spoken to on links.
   std::function<void(const task_id& task, const incarnation& inc)> end_link{};
@@ -136,7 +142,8 @@ private:
     settle_timer = 1,
     quiesce_timer = 2,
     recall_timer = 3,
-    work_timer = 4
+    work_timer = 4,
+    last_words_timer = 5
   };
 
   struct server {
@@ -148,17 +155,14 @@ private:
   struct worker_link {
     worker_actor handle{};
     bool local = false;
+    bool over = false; ///< all that it said has come
     std::vector<lane_status> lanes{};
   };
   /// An end that the user may hear of only when no server can apply anything of the closure any
   /// more (INV-X2).
   struct unconfirmed {
-    closure_ptr what{};
+    closure_end end{};
     std::uint64_t list_no = 0; ///< 0: no list without it was sent yet
-    bool poison = false;       ///< put back for its last strike; else ended as `status`
-    remote_status status = remote_status::cancelled;
-    failure why{};
-    task_id lost{};
   };
 
   // messages, in interface order
@@ -193,8 +197,10 @@ private:
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);
   void raise_term(term_no above);
-  void on_grant(std::uint32_t index, const incarnation& inc, term_answer& answer);
+  void on_grant(std::uint32_t index, const incarnation& inc, term_no asked, term_answer& answer);
   void check_started();
+  void await_last_words(std::uint32_t index, member_lost& msg);
+  void last_words_came(std::uint32_t index);
   void worker_lost(std::uint32_t index, const member_lost& msg);
   void server_lost(std::uint32_t index, const member_lost& msg);
   void give_up_worker(std::uint32_t index, const std::string& reason);
@@ -206,9 +212,12 @@ private:
   void fail_attempt(std::uint32_t index, const flight& what, failure why, bool acknowledged,
                     std::vector<closure_end>& ends);
   std::optional<payload> result_of(attempt_ended& end, failure& why);
-  void lost_flight(const flight& what, bool blamed, const task_id& lost);
+  void lost_flight(const flight& what, put_back_reason reason, attempt_loss from);
+  void put_back(const flight& what, put_back_reason reason, attempt_loss from);
+  void say_struck(const flight& what, const attempt_loss& from);
   void forget_blobs(const closure& c);
-  void confirm_later(unconfirmed end);
+  void confirm_later(closure_end end);
+  void ask_to_confirm();
   void send_settle_list();
   void confirm_settled();
   void maybe_recall();
@@ -219,6 +228,10 @@ private:
   void note_partial(const closure_ptr& c);
   bool has_partial();
   void check_quiet();
+  void ask_for_cut();
+  void cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why);
+  void cut_over(result<cut_id> how);
+  std::string what_holds_the_cut() const;
 
   message_header header_for(const incarnation& receiver);
   const server* server_of(const failure& why) const;
@@ -240,6 +253,7 @@ private:
   std::map<std::uint32_t, server> servers_{};
   std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
   std::map<std::uint32_t, worker_link> links_{};
+  std::map<std::uint32_t, member_lost> losing_{};    ///< lost, with a link that has not ended
   std::map<std::uint32_t, member_joined> joining_{}; ///< members whose link is not there yet
   std::map<std::uint32_t, worker_linked> linked_{}; ///< links of whom membership has not spoken yet
   std::map<variable_id, variable_spec> variables_{};
@@ -264,7 +278,8 @@ private:
   std::set<std::uint32_t> given_up_{}; ///< workers that we fenced ourselves
 
   bool quiescing_ = false;
-  bool cut_asked_ = false;
+  std::optional<cut_id> cut_asked_{};  ///< that the servers are taking
+  std::set<std::uint32_t> cut_owed_{}; ///< servers that have not said that they took it
   std::uint64_t quiesce_no_ = 0;
   quiesce_watch quiesce_{options_.quiesce_ms_max};
   std::uint64_t next_cut_ = 0;

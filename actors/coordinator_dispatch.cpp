@@ -18,7 +18,10 @@ constexpr std::size_t batch_bytes_max = message_bytes_max - 8 * 1024;
 // --------------------------------------------------------------------------------------------------------
 
 void coordinator_state::dispatch() {
-  if (!queue() || ending_ || (quiescing_ && (cut_asked_ || !has_partial())))
+  if (!queue() || ending_)
+    return;
+  ask_to_confirm();
+  if (quiescing_ && (cut_asked_ || !has_partial()))
     return;
   bool more = true;
   while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one
@@ -63,7 +66,9 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
       shared_->board.publish();
       continue;
     }
-    core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now});
+    order.announce = // within one process nobody dies alone
+      !link.local && announces(*c, times_.median_ns(c->function), queue()->strikes_max(*c));
+    core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now, .announced = order.announce});
     bytes += order.arguments.size() + 64;
     if (bytes > batch_bytes_max && !msg.orders.empty()) {
       auto header = header_for(core_.workers().at(index).inc);
@@ -150,11 +155,14 @@ void coordinator_state::on_report(worker_report& msg) {
   }
   std::vector<closure_end> ends;
   ends.reserve(msg.ended.size());
-  bool given_up = false;
+  std::optional<std::string> hung;
   for (auto& end : msg.ended) {
-    given_up |= end.outcome == attempt_outcome::given_up;
+    if (end.outcome == attempt_outcome::given_up && !hung)
+      hung = end.why.text;
     end_attempt(index, end, ends);
   }
+  for (const auto& x : msg.begun)
+    core_.begun(index, x.id, x.attempt);
   queue()->mark_ended(ends);
   for (auto& end : ends) // now, since none of theirs is taken any more
     forget_blobs(*end.which);
@@ -173,8 +181,9 @@ void coordinator_state::on_report(worker_report& msg) {
     tell_after(self_, self_handle<coordinator_actor>(self_),
                std::chrono::milliseconds{options_.settle_ms}, tick{.what = settle_timer});
   }
-  if (given_up && !links_.at(index).local)
-    give_up_worker(index, "a step hung past its limit");
+  if (hung && !links_.at(index).local)
+    give_up_worker(index, *hung);
+  ask_to_confirm();
   check_quiet();
   dispatch();
 }
@@ -211,10 +220,16 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
       return fail_attempt(index, *flew, std::move(end.why), end.acknowledged, ends);
     case attempt_outcome::recalled:
       forget_blobs(*c); // put again when it is sent again
-      return queue()->put_back(c, put_back_reason::recalled);
-    case attempt_outcome::given_up:
+      (void)queue()->put_back(c, put_back_reason::recalled);
+      return;
+    case attempt_outcome::given_up: {
       mark(env_, "coordinator.hung_step_given_up");
-      return lost_flight(*flew, true, {.job = job_kind::worker, .index = index});
+      attempt_loss from{task_id{.job = job_kind::worker, .index = index}};
+      from.how = c->options.deadline > duration{}
+                   ? "past its deadline of " + std::to_string(to_ms(c->options.deadline)) + " ms"
+                   : std::string{"deaf to its cancel"};
+      return lost_flight(*flew, put_back_reason::worker_lost_running, std::move(from));
+    }
   }
 }
 
@@ -264,18 +279,22 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
          {"from_task", why.where.task.index},
          {"why", why.text}});
   switch (classifier_.classify(why, worker, cancelling_, server_lost, env_.clock.now())) {
-    case verdict::put_back:
-      ++shared_->retried;
-      note_partial(flew.what);
-      return queue()->put_back(flew.what, put_back_reason::transient);
-    case verdict::worker_lost:
-      ++shared_->retried;
-      note_partial(flew.what);
-      queue()->put_back(flew.what,
-                        is_fault_of_the_device(why.code) ? put_back_reason::worker_lost_running
-                                                         : put_back_reason::worker_lost_waiting,
-                        worker);
+    case verdict::put_back: {
+      attempt_loss from{worker};
+      from.unacknowledged = !acknowledged;
+      return put_back(flew, put_back_reason::transient, std::move(from));
+    }
+    case verdict::worker_lost: {
+      const bool device = is_fault_of_the_device(why.code);
+      attempt_loss from{worker};
+      from.unacknowledged = !acknowledged;
+      if (device)
+        from.how = "its device failed: " + why.text;
+      put_back(flew,
+               device ? put_back_reason::worker_lost_running : put_back_reason::worker_lost_waiting,
+               std::move(from));
       return give_up_worker(index, to_string(why));
+    }
     case verdict::cancelled:
       if (why.code != errc::cancelled) { // the cancel kept it from another try: that is its end
         mark(env_, "coordinator.retry_cancelled");
@@ -288,12 +307,12 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
       [[fallthrough]];
     case verdict::fatal: {
       auto status = why.code == errc::cancelled ? remote_status::cancelled : remote_status::failed;
-      if (acknowledged || planted(planted_bug::cancel_unconfirmed))
-        ends.push_back({.which = flew.what, .status = status, .value = {}, .why = std::move(why)});
-      else { // what it sent may still be applied: nobody hears of its end before no server can
-        mark(env_, "coordinator.end_confirmed_later");
-        confirm_later({.what = flew.what, .status = status, .why = std::move(why)});
-      }
+      closure_end end{.which = flew.what, .status = status, .value = {}, .why = std::move(why)};
+      const bool all_known = acknowledged && !flew.what->unacknowledged; // of earlier attempts too
+      if (all_known || planted(planted_bug::cancel_unconfirmed))
+        ends.push_back(std::move(end));
+      else // what was sent may still be applied: nobody hears of its end before no server can
+        confirm_later(std::move(end));
       return;
     }
   }
@@ -313,6 +332,7 @@ void coordinator_state::on_cancel(const cancel_requested& msg) {
       msg.ids.push_back(f.what->id);
     tell(self_, links_.at(index).handle, std::move(msg));
   }
+  ask_to_confirm();
   check_quiet();
 }
 
@@ -324,16 +344,27 @@ void coordinator_state::forget_blobs(const closure& c) {
 // --- settling
 // ---------------------------------------------------------------------------------------------------
 
-void coordinator_state::confirm_later(unconfirmed end) {
-  unconfirmed_.push_back(std::move(end));
-  send_settle_list();
+/// `ask_to_confirm` follows.
+void coordinator_state::confirm_later(closure_end end) {
+  mark(env_, end.why.code == errc::poisoned ? "coordinator.poison_isolated"
+                                            : "coordinator.end_confirmed_later");
+  unconfirmed_.push_back({.end = std::move(end)});
+}
+
+/// Of all ends that are new here, also those that the queue decided.
+void coordinator_state::ask_to_confirm() {
+  for (auto& end : queue()->take_unconfirmed())
+    confirm_later(std::move(end));
+  if (std::any_of(unconfirmed_.begin(), unconfirmed_.end(),
+                  [](const unconfirmed& u) { return u.list_no == 0; }))
+    send_settle_list();
 }
 
 void coordinator_state::send_settle_list() {
   ends_since_list_ = 0;
   auto list = queue()->settled();
   for (auto& u : unconfirmed_) // still in flight for the queue, at their end for the servers
-    std::erase(list.open, u.what->id.seq);
+    std::erase(list.open, u.end.which->id.seq);
   ++list_no_;
   for (auto& u : unconfirmed_)
     if (u.list_no == 0)
@@ -367,15 +398,8 @@ void coordinator_state::confirm_settled() {
       unconfirmed_.push_back(std::move(u));
       continue;
     }
-    if (u.poison) {
-      mark(env_, "coordinator.poison_isolated");
-      queue()->put_back(u.what, put_back_reason::worker_lost_running, u.lost);
-    } else if (u.status == remote_status::cancelled) {
-      queue()->mark_cancelled(u.what, u.why);
-    } else {
-      queue()->mark_failed(u.what, u.why);
-    }
-    forget_blobs(*u.what);
+    queue()->mark_ended({&u.end, 1});
+    forget_blobs(*u.end.which);
   }
   shared_->board.publish();
   check_quiet();
@@ -385,6 +409,10 @@ void coordinator_state::confirm_settled() {
 // -------------------------------------------------------------------------------------------------------
 
 void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
+  if (cut_done_ && cut_done_->given_up()) { // nobody waits for that one any more
+    mark(env_, "coordinator.abandoned_cut_dropped");
+    cut_over(make_failure(errc::cancelled, "save: its caller gave up waiting"));
+  }
   if (cut_done_)
     return done->set(make_failure(errc::wrong_state, "save: another save is still taking its cut"));
   if (!queue())
@@ -395,7 +423,6 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
                                                        + " servers are there"));
   cut_done_ = std::move(done);
   quiescing_ = true;
-  cut_asked_ = false;
   quiesce_.begin(env_.clock.now());
   tell_after(self_, self_handle<coordinator_actor>(self_),
              std::chrono::milliseconds{options_.quiesce_ms_max},
@@ -437,11 +464,9 @@ void coordinator_state::watch_quiesce() {
   if (who.empty())
     who = "the servers have not confirmed that " + std::to_string(unconfirmed_.size())
           + " closures ended, or closures that may have reached a server wait for a worker";
-  quiescing_ = false;
-  std::exchange(cut_done_, {})
-    ->set(make_failure(
-      errc::deadline,
-      "save: no progress for " + std::to_string(options_.quiesce_ms_max) + " ms of " + who));
+  cut_over(make_failure(
+    errc::deadline,
+    "save: no progress for " + std::to_string(options_.quiesce_ms_max) + " ms of " + who));
   dispatch();
 }
 
@@ -474,37 +499,62 @@ void coordinator_state::check_quiet() {
     mark(env_, "coordinator.cut_waits_for_partial");
     return dispatch();
   }
-  cut_asked_ = true;
+  ask_for_cut();
+}
+
+void coordinator_state::ask_for_cut() {
   auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
-  auto left = std::make_shared<std::size_t>(servers_.size());
-  auto finish = [this, cut](std::optional<failure> why) {
-    if (!cut_done_) { // it took too long, and nobody waits any more
-      mark(env_, "coordinator.late_cut_dropped");
-      return drop_cut(cut);
-    }
-    auto done = std::exchange(cut_done_, {});
-    quiescing_ = false;
-    bool wanted = !why && done->try_set(cut);
-    if (why)
-      done->set(std::move(*why));
-    if (!wanted) // failed, or the caller has given up waiting: nobody else would let it go
-      drop_cut(cut);
-    dispatch();
-  };
-  for (auto& [index, s] : servers_)
+  cut_asked_ = cut;
+  tell_after(self_, self_handle<coordinator_actor>(self_), // the servers' time begins now
+             std::chrono::milliseconds{options_.quiesce_ms_max},
+             tick{.what = quiesce_timer, .number = ++quiesce_no_});
+  cut_owed_.clear();
+  for (auto& [index, s] : servers_) {
+    cut_owed_.insert(index);
     ask(
       self_, s.handle, request_timeout(),
       troupe::take_cut{.header = header_for(s.who.inc), .cut = cut},
-      [left, finish](done_answer& answer) {
-        if (answer.why.code != errc::none)
-          finish(answer.why);
-        else if (--*left == 0)
-          finish({});
+      [this, cut, index = index](done_answer& answer) {
+        cut_answered(cut, index,
+                     answer.why.code == errc::none ? std::optional<failure>{}
+                                                   : std::optional{std::move(answer.why)});
       },
-      [finish, index = index](const std::string& why) {
-        finish(make_failure(errc::unavailable,
-                            "save: ps:" + std::to_string(index) + " does not answer: " + why));
+      [this, cut, index = index](const std::string& why) {
+        cut_answered(cut, index,
+                     make_failure(errc::unavailable, "save: ps:" + std::to_string(index)
+                                                       + " does not answer: " + why));
       });
+  }
+}
+
+/// `why`: it did not take that cut. An answer speaks of the cut that it was asked for and of no
+/// other: one of a save that is over says nothing of the next.
+void coordinator_state::cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why) {
+  if (cut_asked_ != cut) {
+    mark(env_, "coordinator.late_cut_dropped");
+    if (!why) // it was dropped before that server had it
+      drop_cut(cut);
+    return;
+  }
+  cut_owed_.erase(server);
+  if (why)
+    cut_over(std::move(*why));
+  else if (cut_owed_.empty())
+    cut_over(cut);
+  dispatch();
+}
+
+/// Ends the save that takes a cut, and the quiet with it.
+/// @pre there is one.
+void coordinator_state::cut_over(result<cut_id> how) {
+  auto done = std::exchange(cut_done_, {});
+  const auto asked = std::exchange(cut_asked_, {});
+  quiescing_ = false;
+  ++quiesce_no_; // its timer is nobody's
+  const bool failed = !how;
+  const bool wanted = done->try_set(std::move(how));
+  if (asked && (failed || !wanted)) // nobody else would let it go
+    drop_cut(*asked);
 }
 
 void coordinator_state::drop_cut(cut_id cut) {
@@ -515,6 +565,23 @@ void coordinator_state::drop_cut(cut_id cut) {
       [](const std::string&) {});
 }
 
+/// For people: the closures that still run, or the servers that owe an answer.
+std::string coordinator_state::what_holds_the_cut() const {
+  std::string who;
+  auto add = [&who](const std::string& one) { who += (who.empty() ? "" : ", ") + one; };
+  if (cut_asked_) {
+    for (auto index : cut_owed_)
+      add("ps:" + std::to_string(index));
+    return "not all servers have taken their cut, missing are " + who;
+  }
+  for (const auto& [index, w] : core_.workers())
+    for (const auto& f : w.flights)
+      add(std::to_string(f.what->id.seq) + " on worker:" + std::to_string(index));
+  for (const auto& u : unconfirmed_)
+    add(std::to_string(u.end.which->id.seq) + ", whose end the servers have not confirmed");
+  return "still running are closures " + who;
+}
+
 void coordinator_state::on_tick(tick& msg) {
   switch (msg.what) {
     case settle_timer:
@@ -522,13 +589,30 @@ void coordinator_state::on_tick(tick& msg) {
       if (queue() && ends_since_list_ > 0)
         send_settle_list();
       break;
+    case last_words_timer: {
+      const auto index = static_cast<std::uint32_t>(msg.number >> 32);
+      if (auto at = losing_.find(index);
+          at != losing_.end()
+          && at->second.who.inc.counter == static_cast<std::uint32_t>(msg.number)) {
+        mark(env_, "coordinator.last_words_missing");
+        last_words_came(index);
+      }
+      break;
+    }
     case recall_timer:
       recall_timer_set_ = false;
       maybe_recall();
       break;
     case quiesce_timer:
-      if (msg.number == quiesce_no_ && quiescing_ && cut_done_ && !cut_asked_)
+      if (msg.number != quiesce_no_ || !cut_done_)
+        break;
+      if (!cut_asked_) {
         watch_quiesce();
+        break;
+      }
+      cut_over(make_failure(errc::deadline, "save: " + what_holds_the_cut() + " after "
+                                              + std::to_string(options_.quiesce_ms_max) + " ms"));
+      dispatch();
       break;
     default: break;
   }

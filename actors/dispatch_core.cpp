@@ -6,6 +6,26 @@
 
 namespace troupe {
 
+std::vector<blame> blame_of(const std::deque<flight>& flights, std::uint32_t lanes) {
+  std::vector<blame> out;
+  out.reserve(flights.size());
+  std::uint32_t taken = 0; // lanes that cannot have gone on to a later flight without a word
+  for (const auto& f : flights) {
+    auto what = f.begun ? blame::begun : taken < lanes ? blame::doubted : blame::none;
+    if (planted(planted_bug::innocent_strikes))
+      what = blame::begun;
+    out.push_back(what);
+    taken += f.begun || f.announced ? 1 : 0;
+  }
+  return out;
+}
+
+bool announces(const closure& c, std::uint64_t median_ns, std::uint32_t strikes_max) {
+  constexpr std::uint64_t short_ns = 4'000'000;
+  const bool decides = runs_alone(c) || (strikes_max > 0 && c.strikes + 1 >= strikes_max);
+  return decides || median_ns == 0 || median_ns >= short_ns;
+}
+
 void dispatch_core::worker_up(std::uint32_t index, incarnation inc, std::uint32_t lanes) {
   auto [at, fresh] = workers_.try_emplace(index);
   TROUPE_ASSERT(fresh, "a worker that is up is taken down before it comes up again");
@@ -37,7 +57,8 @@ std::size_t dispatch_core::room(std::uint32_t index, function_index function,
                                 const function_times& times) const {
   const auto& w = workers_.at(index);
   auto limit = w.lanes + prefetch_credits(times.median_ns(function));
-  return w.flights.size() >= limit || w.recalls > 0 || w.stuck ? 0 : limit - w.flights.size();
+  const bool closed = w.recalls > 0 || w.stuck || w.leaving;
+  return w.flights.size() >= limit || closed ? 0 : limit - w.flights.size();
 }
 
 bool dispatch_core::worth_sending(std::uint32_t index, std::size_t count, std::size_t room) const {
@@ -61,6 +82,17 @@ std::vector<std::uint32_t> dispatch_core::by_load() const {
 void dispatch_core::sent(std::uint32_t index, flight what) {
   workers_.at(index).flights.push_back(std::move(what));
   ++in_flight_;
+}
+
+void dispatch_core::begun(std::uint32_t index, closure_id id, attempt_no attempt) {
+  auto at = workers_.find(index);
+  if (at == workers_.end())
+    return;
+  for (auto& f : at->second.flights)
+    if (f.what->id == id && f.attempt == attempt) {
+      f.begun = true;
+      return;
+    }
 }
 
 std::optional<flight> dispatch_core::ended(std::uint32_t index, closure_id id, attempt_no attempt) {

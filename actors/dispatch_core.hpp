@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include <troupe/actors/closure.hpp>
+#include <troupe/actors/closure_queue.hpp>
 #include <troupe/actors/function_times.hpp>
 
 namespace troupe {
@@ -16,7 +16,28 @@ struct flight {
   closure_ptr what{};
   attempt_no attempt{};
   time_point sent{};
+  bool announced = false; ///< its worker says so before it begins (`closure_order::announce`)
+  bool begun = false;     ///< its worker has said that it began
 };
+
+/// What a lost worker's flight is to be blamed for.
+enum class blame : std::uint8_t {
+  none = 0,    ///< it had not begun
+  doubted = 1, ///< nobody knows whether it had
+  begun = 2,   ///< it was known to run there: a strike
+};
+
+/// Of a worker's flights in the order sent, one each. What had not said that it begins may have all
+/// the same, as far as the flights before it can have ended without a word: those that announce
+/// nothing are so short that many end between two reports.
+std::vector<blame> blame_of(const std::deque<flight>& flights, std::uint32_t lanes);
+
+/// Whether a worker shall say that a closure begins before it does. It costs the lane a message, so
+/// not for steps that are known to be short; always where it decides: for what runs alone, and
+/// where the next strike is the last.
+/// @param median_ns  of the function; 0: never seen to end
+/// @param strikes_max  as `closure_queue::strikes_max`
+bool announces(const closure& c, std::uint64_t median_ns, std::uint32_t strikes_max);
 
 /// Who has what: the coordinator's decisions about workers, without CAF, clocks or the queue. One
 /// thread. A worker runs its flights in the order sent, one a lane, so its oldest `lanes` flights
@@ -29,6 +50,7 @@ public:
     std::deque<flight> flights{};
     std::uint32_t recalls = 0; ///< asked back and not answered
     bool stuck = false;        ///< its lanes have been silent for very long: nothing is sent there
+    bool leaving = false;      ///< it is given up, or lost and not yet taken down: the same
   };
 
   /// @pre the worker is not up.
@@ -52,6 +74,8 @@ public:
   /// Workers in the order in which they should be offered work: fewest flights first.
   std::vector<std::uint32_t> by_load() const;
   void sent(std::uint32_t index, flight what);
+  /// That attempt has begun there. Nothing when it is not there.
+  void begun(std::uint32_t index, closure_id id, attempt_no attempt);
   /// The flight that ended, removed; none when that attempt is not there (a late or doubled
   /// report).
   std::optional<flight> ended(std::uint32_t index, closure_id id, attempt_no attempt);
@@ -67,6 +91,7 @@ public:
   /// waits in the queue, or whose lanes are stuck: all that wait there.
   std::optional<recall> plan_recall_for(std::uint32_t index, std::optional<int> top) const;
   void set_stuck(std::uint32_t index, bool stuck) { workers_.at(index).stuck = stuck; }
+  void set_leaving(std::uint32_t index) { workers_.at(index).leaving = true; }
   void recall_sent(std::uint32_t index, std::uint32_t count);
   void recall_answered(std::uint32_t index, std::uint32_t count);
 

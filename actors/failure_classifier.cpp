@@ -6,15 +6,11 @@
 
 namespace troupe {
 
-namespace {
-
 bool is_fault_of_the_way(errc code) {
   return code == errc::unavailable || code == errc::aborted || code == errc::connection_lost
          || code == errc::connect_failed || code == errc::try_again
          || code == errc::wrong_shard_view;
 }
-
-} // namespace
 
 bool is_fault_of_the_device(errc code) {
   return code == errc::device_lost || code == errc::device_timeout || code == errc::launch_failed;
@@ -23,7 +19,8 @@ bool is_fault_of_the_device(errc code) {
 bool failure_classifier::under(std::deque<time_point>& seen, std::uint32_t max, time_point now) {
   while (!seen.empty() && now - seen.front() > options_.window)
     seen.pop_front();
-  seen.push_back(now);
+  if (seen.empty() || now - seen.back() >= options_.hiccup)
+    seen.push_back(now);
   return seen.size() < max;
 }
 
@@ -52,11 +49,16 @@ verdict failure_classifier::classify(const failure& why, const task_id& worker,
   return batch_cancelled && why.code == errc::fenced ? verdict::cancelled : verdict::fatal;
 }
 
+bool is_lost_connection(errc code) {
+  return code == errc::connection_lost || code == errc::connect_failed || code == errc::bad_frame;
+}
+
 failure came_back_empty(failure why) {
   auto named = make_failure(errc::unavailable, to_string(why.where.task)
                                                  + " was lost with its variables, and came back "
                                                    "without them: "
-                                                 + why.text);
+                                                 + why.text
+                                                 + "; restore() the last checkpoint in a new cluster");
   named.where = std::move(why.where);
   return named;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string_view>
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/ids.hpp>
@@ -23,14 +24,19 @@ enum class verdict : std::uint8_t {
 /// which finds one that breaks one device after the other.
 bool is_fault_of_the_device(errc code);
 
-/// Counts transient failures in a sliding window, so that a long run is not ended by the sum of its
-/// hiccups. One thread.
+/// An error of the way to a task: the task may be well, and the next try reach it.
+bool is_fault_of_the_way(errc code);
+
+/// Counts hiccups in a sliding window, so that a long run is not ended by their sum. One hiccup
+/// fails many attempts: all channels to a server end at once, on every lane of every worker. So
+/// what comes within `hiccup` of its first failure is the same one. One thread.
 class failure_classifier {
 public:
   struct options {
-    std::uint32_t server_faults_max = 3;   ///< per server and window; that many are fatal
-    std::uint32_t deadline_faults_max = 3; ///< over all and window; that many are fatal
+    std::uint32_t server_faults_max = 3;   ///< hiccups per server and window; that many are fatal
+    std::uint32_t deadline_faults_max = 3; ///< the same over all
     duration window = std::chrono::seconds{10};
+    duration hiccup = std::chrono::milliseconds{500};
   };
 
   failure_classifier() = default;
@@ -46,6 +52,14 @@ private:
   std::map<task_id, std::deque<time_point>> server_faults_{};
   std::deque<time_point> deadline_faults_{};
 };
+
+/// Whether a failure says that the way to a peer broke, and not what the peer answered.
+bool is_lost_connection(errc code);
+
+/// Ends an error about a server that cannot be reached: what whoever reads it can do now.
+inline constexpr std::string_view server_lost_advice =
+  "; if that server has ended, its variables went with it: start the cluster again and restore() "
+  "the last checkpoint";
 
 /// What a server says of variables that were made there: `unavailable`, naming its loss.
 /// @pre `why` is `unknown_variable`, and a server's.

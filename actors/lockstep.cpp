@@ -23,6 +23,13 @@ std::string lockstep::name(std::uint32_t local) const {
   return "replica " + std::to_string(first_id_ + local);
 }
 
+/// Parts that do not go together in a gather are bad values and no other call.
+static errc how_they_differ(const replica_call& a, const replica_call& b) {
+  if (a.kind != "all_gather" || a.kind != b.kind || a.how != b.how || a.on_devices != b.on_devices)
+    return errc::mismatch;
+  return a.type == b.type ? errc::shape_mismatch : errc::dtype_mismatch;
+}
+
 std::optional<failure> lockstep::begin(std::uint32_t local, replica_call call) {
   auto& own = states_.at(local);
   const auto number = ++own.calls;
@@ -31,10 +38,10 @@ std::optional<failure> lockstep::begin(std::uint32_t local, replica_call call) {
     made_.push_back(std::move(call));
     made_by_.push_back(local);
   } else if (!(at(number) == call)) {
-    return make_failure(errc::mismatch, "call " + std::to_string(number) + ": " + name(local)
-                                          + " calls " + to_string(call) + ", "
-                                          + name(made_by_[number - 1 - forgotten_]) + " calls "
-                                          + to_string(at(number)));
+    return make_failure(how_they_differ(call, at(number)),
+                        "call " + std::to_string(number) + ": " + name(local) + " calls "
+                          + to_string(call) + ", " + name(made_by_[number - 1 - forgotten_])
+                          + " calls " + to_string(at(number)));
   }
   for (std::uint32_t i = 0; i < states_.size(); ++i)
     if (states_[i].ended && states_[i].well && states_[i].calls < number)

@@ -45,7 +45,8 @@ public:
 
   /// Replica `local` makes its next call. `mismatch` quotes both calls, with their number, when
   /// another one made a different call there, or has ended before it (rows SYNC-RUN-20, SYNC-ARD-12
-  /// and part 2, row 4).
+  /// and part 2, row 4); `dtype_mismatch` or `shape_mismatch` when both gather along one axis and
+  /// only what they give differs (SYNC-AGA-2).
   std::optional<failure> begin(std::uint32_t local, replica_call call);
   /// That call is over.
   void done(std::uint32_t local);

@@ -251,6 +251,8 @@ void membership_state::refuse(const membership_action::refuse& what) {
   if (at == waiting_.end())
     return;
   trace(env_, "membership.refused", {{"code", to_string(what.why.code)}, {"why", what.why.text}});
+  if (options_.on_refused && what.why.code != errc::try_again && what.why.code != errc::fenced)
+    options_.on_refused(what.why);
   if (what.why.code == errc::task_taken)
     mark(env_, "membership.task_taken");
   at->second.promise.deliver(hello_answer{.why = what.why});

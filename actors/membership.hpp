@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,8 @@ struct membership_actor_options {
   std::uint16_t listen_port = 0;
   std::uint64_t publish_ms = 5'000;
   std::string link_address{}; ///< where workers find their coordinator's links; told in a welcome
+  /// Called for every process that is not let in; the text names its task. On the actor's thread.
+  std::function<void(const failure& why)> on_refused{};
   /// Set with the port once published, or with `address_in_use`.
   std::shared_ptr<promise_slot<std::uint16_t>> published{};
   /// Set when the cluster has ended: every member has gone, or the deadline passed.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <troupe/core/mac.hpp>
+
 namespace troupe {
 
 namespace {
@@ -32,9 +34,8 @@ failure membership_core::check(const hello& msg) const {
   if (msg.cluster != options_.cluster)
     return make_failure(errc::wrong_peer, who + "cluster \"" + msg.cluster.substr(0, 100)
                                             + "\", here \"" + options_.cluster + "\"");
-  if (options_.token_holds && !options_.token_holds(msg))
-    return make_failure(errc::wrong_peer,
-                        who + "it does not prove that it has this cluster's token");
+  if (failure why = check_token(msg); why.code != errc::none)
+    return why;
   if (msg.nonce == 0)
     return make_failure(errc::wrong_peer, who + "nonce 0");
   if (failure why = check_task(msg.task); why.code != errc::none)
@@ -42,15 +43,28 @@ failure membership_core::check(const hello& msg) const {
   return check_functions(msg);
 }
 
+failure membership_core::check_token(const hello& msg) const {
+  const auto refused = [&](const char* how) {
+    return make_failure(errc::wrong_peer, "hello of " + to_string(msg.task) + ": " + how + ": "
+                                            + std::string{token_advice});
+  };
+  if (!options_.token_holds)
+    return msg.token_mac.empty() ? failure{} : refused("it has a token and the coordinator none");
+  if (msg.token_mac.empty())
+    return refused("it has no token and the coordinator one");
+  return options_.token_holds(msg) ? failure{} : refused("its token is not the coordinator's");
+}
+
 failure membership_core::check_functions(const hello& msg) const {
   if (msg.functions_hash == options_.functions_hash)
     return {};
   std::string difference;
   if (!msg.functions.empty() || options_.functions.empty())
-    difference = first_difference(options_.functions, msg.functions);
+    difference = first_difference(options_.functions, msg.functions, "the coordinator's",
+                                  to_string(msg.task) + "'s");
   if (difference.empty())
-    difference = "function table " + std::to_string(msg.functions_hash) + ", here "
-                 + std::to_string(options_.functions_hash);
+    difference = "the builds differ: function table " + std::to_string(msg.functions_hash)
+                 + ", the coordinator's " + std::to_string(options_.functions_hash);
   return make_failure(errc::wrong_peer, "hello of " + to_string(msg.task) + ": " + difference);
 }
 

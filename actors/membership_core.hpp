@@ -156,6 +156,7 @@ private:
     std::optional<newcomer> waiting{};
   };
   failure check(const hello& msg) const;
+  failure check_token(const hello& msg) const;
   failure check_functions(const hello& msg) const;
   failure check_task(const task_id& task) const;
   void notice_lateness(time_point now);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <troupe/core/planted.hpp>
+#include <troupe/kernels/elementwise.hpp>
 #include <troupe/kernels/gather_scatter.hpp>
 
 namespace troupe {
@@ -137,7 +138,7 @@ result<tensor> parameter_client::gather(variable_id variable, const tensor& indi
   const auto& spec = *(*known)->spec;
   if (!indices.defined() || indices.type() != dtype::i64)
     return make_failure(errc::dtype_mismatch, label_of(spec) + ": gather: indices are "
-                                                + to_string(indices.type()) + ", expected i64");
+                                                + type_and_shape(indices) + ", expected i64");
   auto ids = indices.as<std::int64_t>();
   if (auto ok = check_range(ids, spec, "gather"); !ok)
     return ok.error();
@@ -279,6 +280,17 @@ result<void> parameter_client::mutate_all(std::span<const mutation> ops) {
   return done ? take_push_refusals() : done;
 }
 
+namespace {
+
+/// Of integers, which can't be divided by it.
+bool has_zero(const tensor& x) {
+  if (x.type() == dtype::i32)
+    return kernels::any_zero(x.as<std::int32_t>());
+  return x.type() == dtype::i64 && kernels::any_zero(x.as<std::int64_t>());
+}
+
+} // namespace
+
 result<void> parameter_client::check(const mutation& op, const variable_spec& spec) const {
   auto refuse = [&](errc code, const std::string& what) {
     return make_failure(code, label_of(spec) + ": " + what);
@@ -286,15 +298,22 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
   if (op.kind > mutation_kind::set_learning_rate)
     return refuse(errc::invalid_argument,
                   "operation kind " + std::to_string(static_cast<unsigned>(op.kind)));
+  const bool trains =
+    op.kind == mutation_kind::apply || op.kind == mutation_kind::set_learning_rate;
+  if (trains && spec.optimizer.kind == optimizer_kind::none) // before any of them is changed
+    return refuse(errc::wrong_state, "the variable has no optimizer and takes assignments only");
   if (op.kind == mutation_kind::set_learning_rate) {
     if (!op.values.defined() || op.values.type() != dtype::f32 || op.values.size() != 1)
-      return refuse(errc::shape_mismatch, "learning rate: values are " + to_string(op.values.type())
-                                            + to_string(op.values.shape()) + ", expected one f32");
+      return refuse(errc::shape_mismatch, "learning rate: values are " + type_and_shape(op.values)
+                                            + ", expected one f32");
     if (auto why = complaint_of_rate(op.values.item<float>()))
       return refuse(errc::invalid_argument, "set_learning_rate: " + *why);
     return {};
   }
-  if (!op.values.defined() || op.values.type() != spec.type)
+  if (!op.values.defined())
+    return refuse(errc::invalid_argument,
+                  "no values were given, expected " + to_string(spec.type) + to_string(spec.shape));
+  if (op.values.type() != spec.type)
     return refuse(errc::dtype_mismatch, "values are " + to_string(op.values.type()) + ", expected "
                                           + to_string(spec.type));
   if (op.indices.defined() || takes_indices(op.kind))
@@ -324,6 +343,9 @@ result<void> parameter_client::check_rows(const mutation& op, const variable_spe
   if (op.values.shape() != expected)
     return refuse(errc::shape_mismatch, "values have shape " + to_string(op.values.shape())
                                           + ", expected " + to_string(expected));
+  if (op.kind == mutation_kind::scatter_div
+      && has_zero(op.values)) // in the rows of one server only
+    return refuse(errc::invalid_argument, "scatter_div: division by zero");
   return check_range(op.indices.as<std::int64_t>(), spec, "scatter");
 }
 

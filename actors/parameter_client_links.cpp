@@ -1,4 +1,5 @@
 // The second half of parameter_client.cpp: links, waiting, and what becomes of losses.
+#include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 
 #include <algorithm>
@@ -39,12 +40,15 @@ parameter_client::scratch& parameter_client::scratch_of(std::uint32_t server) {
 }
 
 failure parameter_client::at_server(std::uint32_t server, failure why) const {
-  bool transport = why.code == errc::connection_lost || why.code == errc::connect_failed
-                   || why.code == errc::bad_frame;
-  auto out = make_failure(transport ? errc::unavailable : why.code,
-                          "ps:" + std::to_string(server) + ": " + why.text);
-  out.where.task = {job_kind::ps, server};
-  return out;
+  const bool transport = is_lost_connection(why.code);
+  why.text = "ps:" + std::to_string(server) + ": " + why.text
+             + (transport ? std::string{server_lost_advice} : std::string{});
+  if (transport)
+    why = make_failure(errc::unavailable, std::move(why.text));
+  const task_id at{job_kind::ps, server};
+  if (why.where.task != at) // else it is the server's own word, with its incarnation
+    why.where = {.task = at};
+  return why;
 }
 
 bool parameter_client::lose(std::uint32_t server, failure why) {

@@ -47,6 +47,8 @@ std::shared_ptr<collective_group> replica_group::make_member(std::uint32_t local
                     .token = options_.links ? options_.links->token() : std::string{}};
   if (!options_.links)
     how.locality = locality_;
+  if (local == 0)
+    how.on_wait = options_.on_wait;
   return collective_group::make(env_, options_.first_id + local, std::move(how)).value_or_throw();
 }
 
@@ -168,7 +170,7 @@ void replica_group::broke(std::uint32_t local, const std::shared_ptr<collective_
   broken_ = std::max(broken_, joined_[local]);
 }
 
-void replica_group::interrupt(std::uint32_t local, const std::string& why) {
+void replica_group::interrupt(std::uint32_t local, const failure& why) {
   std::shared_ptr<collective_group> member;
   {
     std::lock_guard lock{mutex_};

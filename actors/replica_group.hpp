@@ -50,6 +50,8 @@ struct replica_group_options {
   std::uint32_t total = 1;
   duration timeout = std::chrono::seconds{60}; ///< to form, and of each operation
   std::shared_ptr<worker_links> links{};
+  /// As in `group_options`, for the first replica here: the others wait for the same.
+  std::function<void(const std::string& text)> on_wait{};
 };
 
 /// The places of a process's replicas in one collective group, through its epochs: each replica is
@@ -75,8 +77,8 @@ public:
   void renew(std::uint32_t local);
   /// The epoch has ended: the next `join` makes another.
   void broke(std::uint32_t local, const std::shared_ptr<collective_group>& member);
-  /// Ends what the member waits for, on all members.
-  void interrupt(std::uint32_t local, const std::string& why);
+  /// Ends what the member waits for, on all members, which are told `why`.
+  void interrupt(std::uint32_t local, const failure& why);
   /// Lets go of all connections. @pre no lane of the replicas is in the group any more, nor comes
   /// back
   void close(time_point deadline);

@@ -8,6 +8,7 @@
 #include <troupe/actors/detail/guarded_call.hpp>
 #include <troupe/actors/detail/patient_lock.hpp>
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/thrown.hpp>
 
 namespace troupe {
 
@@ -33,6 +34,7 @@ struct replica_run {
   std::shared_ptr<replica_run> inside{};
   lockstep calls;
   std::optional<failure> aborted{};
+  bool calls_differ = false; ///< why it was aborted, whatever the code: all replicas are told
   time_point give_up_at = never;
   std::vector<std::exception_ptr> errors{}; ///< that replicas threw of themselves
   std::exception_ptr merge_error{};
@@ -71,18 +73,12 @@ private:
   std::mutex& mutex_;
 };
 
-failure failure_in(const std::exception_ptr& why) {
-  try {
-    std::rethrow_exception(why);
-  } catch (const error& e) {
-    return e.details();
-  } catch (const std::bad_alloc&) {
-    return make_failure(errc::out_of_memory, "the replica's function ran out of memory");
-  } catch (const std::exception& e) {
-    return make_failure(errc::user_code, e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, "something that is no std::exception");
-  }
+/// `who` threw it, "replica 3": for the others, who have to say whose it was.
+failure failure_of(const std::exception_ptr& why, const std::string& who) {
+  auto out = failure_in([&] { std::rethrow_exception(why); }).value_or(failure{});
+  if (!out.text.starts_with("replica ")) // a collective call's failure names one already
+    out.text = who + ": " + out.text;
+  return out;
 }
 
 /// Whether a replica's exception only says that another one's was first.
@@ -96,9 +92,17 @@ bool is_consequence(const std::exception_ptr& why) {
   }
 }
 
+/// Parts that do not fit together: each replica of a call finds that for itself, and says its own.
+bool is_found_by_all(errc code) {
+  return code == errc::shape_mismatch || code == errc::dtype_mismatch;
+}
+
 /// What calls of the other replicas fail with: what they did wrong together, or that they were
 /// cancelled.
-failure consequence(const std::string& call, const failure& why) {
+failure consequence(const std::string& call, const replica_run& run) {
+  const auto& why = *run.aborted;
+  if (run.calls_differ)
+    return why;
   switch (why.code) {
     case errc::mismatch:
     case errc::deadline:
@@ -132,6 +136,10 @@ replica_lanes::~replica_lanes() {
       else
         s.thread->abandon();
     }
+}
+
+std::string replica_lanes::name_of(std::uint32_t local) const {
+  return "replica " + std::to_string(options_.first_id + local);
 }
 
 /// @pre the lock is held
@@ -254,10 +262,11 @@ void replica_lanes::note_end(std::uint32_t local, replica_run& run, std::excepti
   if (why && (!run.aborted || !is_consequence(why)))
     run.errors[local] = why;
   const bool is_news = run.calls.all_ended() || run.standing_in > 0; // else to nobody
-  if (!run.aborted && why)
-    abort(run, failure_in(why), lock);
-  else if (!run.aborted && differs)
+  if (!run.aborted && why) {
+    abort(run, failure_of(why, name_of(local)), lock);
+  } else if (!run.aborted && differs) {
     abort(run, std::move(*differs), lock);
+  }
   if (!is_news)
     return;
   news_.fetch_add(1, std::memory_order_release);
@@ -277,11 +286,11 @@ bool replica_lanes::note_failure(replica_run& run, failure why) {
 
 /// The others' calls end. @pre the lock is held
 void replica_lanes::interrupt_all(replica_run& run, std::unique_lock<std::mutex>& lock) {
-  const auto text = run.aborted->text;
+  const auto why = *run.aborted;
   ++run.interrupting;
   lock.unlock();
   for (std::uint32_t i = 0; options_.interrupt && i < options_.replicas; ++i)
-    options_.interrupt(i, text);
+    options_.interrupt(i, why);
   lock.lock();
   --run.interrupting;
   tell();
@@ -402,7 +411,7 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_poi
     return;
   if (!run->aborted || !is_consequence(why))
     run->merge_error = why;
-  abort(*run, failure_in(why), lock);
+  abort(*run, failure_of(why, "a merge function"), lock);
 }
 
 /// @pre the lock is held
@@ -451,7 +460,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
     await_news(lock, waits_for_others ? deadline : never);
   }
   if (!at->done)
-    throw_failure(consequence("merge_call", *run->aborted));
+    throw_failure(consequence("merge_call", *run));
   if (++at->taken == options_.replicas)
     run->merges.erase(run->calls.calls(local));
   run->calls.done(local);
@@ -466,8 +475,9 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
   detail::patient_lock held{mutex_};
   auto& lock = held.owner();
   if (run->aborted)
-    throw_failure(consequence(call.kind, *run->aborted));
+    throw_failure(consequence(call.kind, *run));
   if (auto differs = run->calls.begin(local, std::move(call))) {
+    run->calls_differ = run->calls_differ || !run->aborted;
     abort(*run, *differs, lock);
     throw_failure(std::move(*differs));
   }
@@ -490,7 +500,7 @@ std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
     await_news(lock, never);
   --run->standing_in;
   if (run->aborted)
-    throw_failure(consequence("call", *run->aborted));
+    throw_failure(consequence("call", *run));
   const auto* next = run->calls.next(local);
   return next ? std::optional{*next} : std::nullopt;
 }
@@ -508,18 +518,20 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
   const auto* here = lane_here();
   if (!here || here->run->of != this || here->life == life(local))
     return std::nullopt;
-  return make_failure(errc::cancelled, "replica " + std::to_string(options_.first_id + local)
-                                         + ": it was left behind, and another lane has its place");
+  return make_failure(errc::cancelled,
+                      name_of(local) + ": it was left behind, and another lane has its place");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {
   auto run = run_here();
   std::unique_lock lock{mutex_};
-  if (run->aborted)
-    return consequence("call", *run->aborted);
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": "
-             + (run->calls.in_call(local) ? to_string(run->calls.current(local)) : "call") + ": "
-             + why.text;
+  if (run->aborted && !(why.code == run->aborted->code && is_found_by_all(why.code)))
+    return consequence("call", *run);
+  const auto call =
+    run->calls.in_call(local) ? to_string(run->calls.current(local)) : std::string{"call"};
+  const bool is_named =
+    why.text.find(call) != std::string::npos; // by the group, which numbers them
+  why.text = name_of(local) + ": " + (is_named ? "" : call + ": ") + why.text;
   abort(*run, why, lock);
   return why;
 }
@@ -567,7 +579,7 @@ void replica_lanes::fail(std::uint32_t local, failure why) {
   const std::lock_guard lock{mutex_};
   if (failed_)
     return;
-  why.text = "replica " + std::to_string(options_.first_id + local) + ": " + why.text;
+  why.text = name_of(local) + ": " + why.text;
   failed_ = why;
   std::vector<std::shared_ptr<replica_run>> all{slots_[local].queue.begin(),
                                                 slots_[local].queue.end()};

@@ -40,8 +40,8 @@ struct replica_lanes_options {
   /// A lane was left behind, and another will take its place: must not wait.
   std::function<void(std::uint32_t local)> replaced{};
   /// Called without a lock, on any lane or the thread that called `run`, once a run failed: ends
-  /// what others wait for.
-  std::function<void(std::uint32_t local, const std::string& why)> interrupt{};
+  /// what others wait for, in other processes too, which are told `why`.
+  std::function<void(std::uint32_t local, const failure& why)> interrupt{};
 };
 
 /// What a merge function is given, and what it gives back: one a replica, by their common type.
@@ -104,6 +104,7 @@ public:
   bool close(time_point deadline);
 
 private:
+  std::string name_of(std::uint32_t local) const;
   struct slot {
     std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};

@@ -293,7 +293,10 @@ std::optional<failure> server_lane::refuse(const hello_meta& hello) {
   if (hello.cluster != options_.cluster)
     return stranger("cluster '" + hello.cluster + "', this one is '" + options_.cluster + "'");
   if (!same_code(hello.token, hello_code(hello, options_.token)))
-    return stranger("another token");
+    return stranger((hello.token.empty()      ? "no token, this server has one: "
+                     : options_.token.empty() ? "a token, this server has none: "
+                                              : "another token than this server's: ")
+                    + std::string{token_advice});
   if (hello.receiver.counter != 0) {
     std::lock_guard lock{orders_mutex_};
     if (self_.counter == 0)

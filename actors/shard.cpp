@@ -247,8 +247,18 @@ void shard::set_rate(std::optional<float> rate) {
 result<void> shard::restore(const tensor& values, std::span<const tensor> slots,
                             std::uint64_t applies, std::optional<float> rate) {
   std::lock_guard lock{mutex_};
-  if (!values.defined())
-    return make_failure(errc::shape_mismatch, label() + ": restore without values");
+  const auto given = [&](const tensor& x, const std::string& what) -> result<void> {
+    if (x.defined())
+      return {};
+    return make_failure(errc::invalid_argument, label() + ": restore of " + what
+                                                  + ": none were given, expected "
+                                                  + to_string(spec_->type) + to_string(shape_));
+  };
+  if (auto ok = given(values, "values"); !ok)
+    return ok;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (auto ok = given(slots[i], "slot " + std::to_string(i)); !ok)
+      return ok;
   if (auto ok = check_restore(values.type(), values.shape(), slots.size(), rate); !ok)
     return ok;
   for (std::size_t i = 0; i < slots.size(); ++i)

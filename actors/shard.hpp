@@ -52,8 +52,8 @@ struct mutation_piece {
   /// Dense: the shard's own rows. With indices: [n] + row shape. `set_learning_rate`: one f32.
   tensor values{};
   /// i64 [n], rows counted from the shard's first. Undefined when dense; n = 0 makes an empty
-  /// piece, which changes no row but counts, so that version and t stay alike on all shards of a
-  /// variable.
+  /// piece, which counts, so that version and t stay alike on all shards of a variable, and changes
+  /// no row (but by Adam that is not lazy, to whom it is a gradient of zeros).
   tensor indices{};
 };
 
@@ -145,6 +145,8 @@ private:
   void apply_dense(const tensor& gradient);
   template <class T>
   void apply_rows(const tensor& values, std::span<const std::int64_t> rows);
+  template <class T>
+  void adam_all_rows(std::span<const std::int64_t> rows, std::span<const T> gradient, double rate);
   template <class T>
   void assign_with(const mutation_piece& piece);
   template <class T>

@@ -90,8 +90,7 @@ result<void> shard::check(const mutation_piece& piece) const {
   if (kind == mutation_kind::set_learning_rate) {
     if (piece.values.type() != dtype::f32 || !piece.values.defined() || piece.values.size() != 1)
       return complaint(errc::shape_mismatch, kind,
-                       "values are " + to_string(piece.values.type())
-                         + to_string(piece.values.shape()) + ", expected one f32");
+                       "values are " + type_and_shape(piece.values) + ", expected one f32");
     if (auto why = complaint_of_rate(piece.values.item<float>()))
       return complaint(errc::invalid_argument, kind, *why);
     return {};
@@ -100,11 +99,15 @@ result<void> shard::check(const mutation_piece& piece) const {
     return check_indices(piece);
   if (takes_indices(kind))
     return complaint(errc::invalid_argument, kind, "no indices");
+  if (!piece.values.defined())
+    return complaint(
+      errc::invalid_argument, kind,
+      "no values were given, expected " + to_string(spec_->type) + to_string(shape_));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,
       "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
-  if (!piece.values.defined() || piece.values.shape() != shape_)
+  if (piece.values.shape() != shape_)
     return complaint(
       errc::shape_mismatch, kind,
       "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(shape_));
@@ -130,11 +133,15 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
     return {};
   auto expected = shape_.empty() ? shape_t{1} : shape_;
   expected[0] = indices.size();
+  if (!piece.values.defined())
+    return complaint(
+      errc::invalid_argument, kind,
+      "no values were given, expected " + to_string(spec_->type) + to_string(expected));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,
       "values are " + to_string(piece.values.type()) + ", expected " + to_string(spec_->type));
-  if (!piece.values.defined() || piece.values.shape() != expected)
+  if (piece.values.shape() != expected)
     return complaint(
       errc::shape_mismatch, kind,
       "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(expected));
@@ -159,7 +166,9 @@ void shard::change(const mutation_piece& piece) {
     set_rate(piece.values.item<float>());
     return;
   }
-  if (piece.indices.defined() && piece.indices.size() == 0)
+  const bool all_rows = piece.kind == mutation_kind::apply
+                        && optimizer_.kind == optimizer_kind::adam && !optimizer_.lazy;
+  if (piece.indices.defined() && piece.indices.size() == 0 && !all_rows)
     return; // an empty piece: only counters move
   if (piece.kind == mutation_kind::assign)
     return copy_rows(piece);
@@ -237,7 +246,7 @@ void shard::apply_dense(const tensor& gradient) {
 template <class T>
 void shard::apply_rows(const tensor& gradient, std::span<const std::int64_t> rows) {
   auto cols = static_cast<std::size_t>(row_size_);
-  auto g = gradient.as<T>();
+  auto g = rows.empty() ? std::span<const T>{} : gradient.as<T>();
   bool ascending = std::is_sorted(rows.begin(), rows.end(), [](auto a, auto b) { return a <= b; });
   if (!ascending) {
     order_.resize(rows.size());
@@ -262,6 +271,8 @@ void shard::apply_rows(const tensor& gradient, std::span<const std::int64_t> row
     g = sums.first(unique_rows_.size() * cols);
   }
   double rate = detail::learning_rate_at(optimizer_.learning_rate, applies_);
+  if (optimizer_.kind == optimizer_kind::adam && !optimizer_.lazy)
+    return adam_all_rows<T>(rows, g, rate);
   auto p = elements<T>(values_.begin_partial_write());
   if (optimizer_.kind == optimizer_kind::sgd) {
     kernels::sgd_update_rows<T>(p, cols, rows, g, {.learning_rate = rate});
@@ -278,6 +289,22 @@ void shard::apply_rows(const tensor& gradient, std::span<const std::int64_t> row
     }
     slots_[0].commit();
   }
+  values_.commit();
+}
+
+// The rows that the gradient does not name have a gradient of zeros.
+template <class T>
+void shard::adam_all_rows(std::span<const std::int64_t> rows, std::span<const T> gradient,
+                          double rate) {
+  auto [p_in, p_out] = values_.begin_write();
+  auto m = slots_[0].begin_write();
+  auto v = slots_[1].begin_write();
+  kernels::adam_update_all_rows<T>(elements<T>(p_in), elements<T>(p_out), elements<T>(m.in),
+                                   elements<T>(m.out), elements<T>(v.in), elements<T>(v.out),
+                                   static_cast<std::size_t>(row_size_), rows, gradient,
+                                   applies_ + 1, adam_of(optimizer_, rate));
+  slots_[1].commit();
+  slots_[0].commit();
   values_.commit();
 }
 

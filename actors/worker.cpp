@@ -233,8 +233,8 @@ void worker_state::on_progress() {
 
 void worker_state::send_report() {
   auto out = lanes_->drain();
-  if (!coordinator_ || (out.ended.empty() && out.resources.empty()))
-    return;
+  if (!coordinator_ || out.empty())
+    return lanes_->let_begin(out.begun);
   worker_report report{
     .header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
   std::size_t bytes = 0;
@@ -248,7 +248,9 @@ void worker_state::send_report() {
     }
     report.ended.push_back(std::move(end));
   }
+  report.begun = out.begun; // behind the ends before them
   tell(self_, coordinator_, std::move(report));
+  lanes_->let_begin(out.begun);
   mark(env_, "worker.result_sent");
 }
 
@@ -262,7 +264,12 @@ void worker_state::on_tick(tick& msg) {
   if (msg.what == leave_timer)
     env_.lanes.leave_now(hung_step_exit_code);
   send_report(); // what lanes kept quiet about, should a long step have followed
-  if (lanes_->give_up_hung() && options_.own_process && !leaving_) {
+  auto hung = lanes_->give_up_hung();
+  if (hung && options_.own_process && !leaving_) {
+    if (options_.say)
+      options_.say(to_string(options_.member.task) + ": " + hung->text
+                   + "; a step cannot be ended from outside, so this process ends with code "
+                   + std::to_string(hung_step_exit_code) + " and may be started again");
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
                tick{.what = leave_timer});

@@ -23,6 +23,8 @@ struct worker_actor_options {
   /// Ends the process when a step hangs past its limit; within one process only the lane is given
   /// up.
   bool own_process = false;
+  /// Takes a line for whoever looks after this process, before it ends by itself; may be null.
+  std::function<void(const std::string& line)> say{};
   std::uint64_t check_ms = 50; ///< how often lanes are checked for hung steps
   /// Out: the lanes, for whoever joins them at the end.
   std::shared_ptr<std::shared_ptr<worker_lanes>> lanes_out{};

@@ -11,6 +11,11 @@
 
 namespace troupe {
 
+namespace {
+/// An end of a step that took longer is worth a message of its own.
+constexpr std::uint64_t short_ns = 1'000'000;
+} // namespace
+
 worker_lanes::worker_lanes(const environment& env, worker_lanes_options options,
                            std::function<void()> progress)
   : env_{env}, options_{options}, progress_{std::move(progress)}, work_{env.waits.make_point()} {}
@@ -27,7 +32,7 @@ void worker_lanes::begin_life(const origin& self, term_no term, worker_routes ro
   std::lock_guard lock{mutex_};
   if (stopped_)
     return;
-  life_ = std::make_shared<life>();
+  life_ = std::make_shared<life>(env_);
   life_->self = self;
   life_->term = term;
   life_->routes = std::move(routes);
@@ -52,6 +57,7 @@ void worker_lanes::end_life() {
       slot.step->give_up_at = std::min(slot.step->give_up_at, until);
       slot.step->interrupt();
     }
+  work_->notify_all(); // a step that waits to begin
 }
 
 namespace {
@@ -125,7 +131,7 @@ void worker_lanes::recall(std::uint32_t count) {
   std::unique_lock lock{mutex_};
   if (!life_)
     return;
-  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  bool was_empty = out_.empty();
   for (; count > 0 && !jobs_.empty() && !jobs_.back().is_resource; --count) {
     auto& order = jobs_.back().order;
     out_.ended.push_back(
@@ -144,7 +150,7 @@ void worker_lanes::cancel(const std::vector<closure_id>& ids, std::uint64_t grac
   std::unique_lock lock{mutex_};
   if (!life_)
     return;
-  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  bool was_empty = out_.empty();
   std::set<closure_id> wanted{ids.begin(), ids.end()};
   std::erase_if(jobs_, [&](const job& j) {
     if (j.is_resource || !wanted.contains(j.order.id))
@@ -162,25 +168,27 @@ void worker_lanes::cancel(const std::vector<closure_id>& ids, std::uint64_t grac
       slot.step->give_up_at = std::min(slot.step->give_up_at, until);
       slot.step->interrupt();
     }
+  work_->notify_all(); // a step that waits to begin
   bool news = !out_.ended.empty() && is_news(was_empty);
   lock.unlock();
   if (news)
     progress_();
 }
 
-bool worker_lanes::give_up_hung() {
+std::optional<failure> worker_lanes::give_up_hung() {
   std::unique_lock lock{mutex_};
-  bool any = false;
+  std::optional<failure> first;
   auto now = env_.clock.now();
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     auto& slot = lanes_[i];
-    if (!slot.step || now < slot.step->give_up_at)
+    if (!slot.step || now < after(slot.step->give_up_at, slot.step->waited(now)))
       continue;
-    any = true;
     auto step = std::exchange(slot.step, nullptr);
     step->abandoned = true;
     step->interrupt();
-    report_given_up(*step);
+    auto why = report_given_up(*step);
+    if (!first)
+      first = std::move(why);
     *slot.gone = true;
     slot.thread->abandon();
     abandoned_.push_back(std::move(slot.thread));
@@ -193,34 +201,31 @@ bool worker_lanes::give_up_hung() {
     start_lane(i);
   }
   lock.unlock();
-  if (any)
+  if (first)
     progress_();
-  return any;
+  return first;
 }
 
-/// With the lock held.
-void worker_lanes::report_given_up(const running_step& step) {
-  if (step.builds) {
+/// With the lock held. Why it was given up.
+failure worker_lanes::report_given_up(const running_step& step) {
+  if (step.builds)
     building_ = false;
-    work_->notify_all();
-  }
+  work_->notify_all(); // those that wait for what it builds, or itself
+  auto why = step.of->failure_here(errc::deadline, step.what_hung());
   if (step.of->dead)
-    return;
+    return why;
   mark(env_, "worker.hung_step_given_up");
   if (!step.builds) {
-    out_.ended.push_back(
-      {.id = step.closure,
-       .attempt = step.attempt,
-       .outcome = attempt_outcome::given_up,
-       .why = step.of->failure_here(errc::deadline, "the step hung past its limit")});
-    return;
+    out_.ended.push_back({.id = step.closure,
+                          .attempt = step.attempt,
+                          .outcome = attempt_outcome::given_up,
+                          .why = why});
+    return why;
   }
-  auto why = step.of->failure_here(
-    errc::deadline,
-    "the function of resource " + std::to_string(value_of(*step.builds)) + " hung past its limit");
   std::lock_guard inner{step.of->mutex};
   step.of->resources[*step.builds] = {.made = {}, .why = why};
-  out_.resources.push_back({.id = *step.builds, .why = std::move(why)});
+  out_.resources.push_back({.id = *step.builds, .why = why});
+  return why;
 }
 
 bool worker_lanes::exhausted() const {
@@ -235,15 +240,29 @@ worker_lanes::outbox worker_lanes::drain() {
   return std::exchange(out_, {});
 }
 
+void worker_lanes::let_begin(const std::vector<attempt_begun>& which) {
+  if (which.empty())
+    return;
+  std::lock_guard lock{mutex_};
+  for (auto& slot : lanes_)
+    if (slot.step && std::any_of(which.begin(), which.end(), [&](const attempt_begun& x) {
+          return x.id == slot.step->closure && x.attempt == slot.step->attempt;
+        }))
+      slot.step->may_begin = true;
+  work_->notify_all();
+}
+
 bool worker_lanes::hold() {
   std::lock_guard lock{mutex_};
   return held_ = may_wait();
 }
 
+/// Ends of steps, as far as they are no longer than a message is worth.
 bool worker_lanes::may_wait() const {
   return !out_.ended.empty() && out_.ended.size() < options_.report_batch
          && (jobs_.size() >= options_.report_queue_min || more_alike()) && out_.resources.empty()
-         && out_.ended.back().outcome == attempt_outcome::finished;
+         && out_.begun.empty() && out_.ended.back().outcome == attempt_outcome::finished
+         && out_.ended.back().run_ns < short_ns;
 }
 
 /// Whether what comes next will take no longer than what ended last, which took next to nothing.
@@ -262,10 +281,10 @@ bool worker_lanes::is_news(bool was_empty) {
 
 /// With the lock held, after a step's end went to the outbox.
 bool worker_lanes::keeps_quiet() const {
-  constexpr std::uint64_t short_ns = 1'000'000;
   const auto& last = out_.ended.back();
   return out_.ended.size() < options_.quiet_batch && jobs_.size() >= 2 && out_.resources.empty()
-         && last.outcome == attempt_outcome::finished && last.run_ns < short_ns;
+         && out_.begun.empty() && last.outcome == attempt_outcome::finished
+         && last.run_ns < short_ns;
 }
 
 std::vector<lane_status> worker_lanes::status() const {
@@ -274,7 +293,7 @@ std::vector<lane_status> worker_lanes::status() const {
   std::vector<lane_status> out;
   for (const auto& slot : lanes_) {
     lane_status line;
-    if (slot.step) {
+    if (slot.step && slot.step->may_begin) {
       line.closure = slot.step->closure;
       line.attempt = slot.step->attempt;
       line.running_ms = static_cast<std::uint64_t>(to_ms(now - slot.step->started));
@@ -355,11 +374,13 @@ void worker_lanes::lane_body(std::uint32_t at, std::uint32_t number,
     step->lane = number;
     step->slot = at;
     building_ = what.is_resource;
+    const bool begins = announce(lock, *step, *gone);
     lock.unlock();
     if (what.is_resource)
       build_resource(what, *client, *step);
     else
-      report(*step, run_step_with_memory(what, *client, *step), what.order.function);
+      report(*step, begins ? run_step_with_memory(what, *client, *step) : not_begun(what),
+             what.order.function);
     lock.lock();
     if (what.is_resource && !step->abandoned) {
       building_ = false;
@@ -369,6 +390,38 @@ void worker_lanes::lane_body(std::uint32_t at, std::uint32_t number,
     if (auto* slot = slot_of(number); slot && slot->step == step)
       slot->step = nullptr;
   }
+}
+
+/// With the lock held, which it lets go of meanwhile: the coordinator hears that the step begins
+/// before it does, so that whoever dies of it is known. False when the step is not to begin any
+/// more.
+bool worker_lanes::announce(std::unique_lock<std::mutex>& lock, running_step& step,
+                            const bool& gone) {
+  if (step.may_begin)
+    return true;
+  trace(env_, "worker.closure_announced",
+        {{"term", step.closure.term},
+         {"closure", step.closure.seq},
+         {"attempt", step.attempt},
+         {"worker", options_.task.index}});
+  const bool was_empty = out_.empty();
+  out_.begun.push_back({.id = step.closure, .attempt = step.attempt});
+  if (is_news(was_empty)) {
+    lock.unlock();
+    progress_();
+    lock.lock();
+  }
+  while (!step.may_begin && !step.interrupted() && !gone && !stopped_)
+    work_->wait_until(lock, never);
+  return step.may_begin && !step.interrupted() && !gone;
+}
+
+/// Of a closure that was cancelled while it waited to begin.
+attempt_ended worker_lanes::not_begun(const job& what) {
+  return {.id = what.order.id,
+          .attempt = what.order.attempt,
+          .outcome = attempt_outcome::failed,
+          .why = what.of->failure_here(errc::cancelled, "cancelled before it started")};
 }
 
 worker_lanes::lane_slot* worker_lanes::slot_of(std::uint32_t number) {
@@ -425,6 +478,18 @@ attempt_ended worker_lanes::run_step_with_memory(const job& what, parameter_clie
   }
 }
 
+namespace {
+
+failure not_here(function_index number) {
+  auto& table = function_table::global();
+  return make_failure(errc::not_registered, "function number " + std::to_string(value_of(number))
+                                              + " is not here, which has "
+                                              + std::to_string(table.size())
+                                              + ": the builds differ");
+}
+
+} // namespace
+
 attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
                                      running_step& step) {
   const auto& order = what.order;
@@ -438,6 +503,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
         why = make_failure(errc::user_code, to_string(why));
       why.where = what.of->self;
     }
+    if (why.code != errc::cancelled)
+      why.text = step.words() + ": " + why.text;
     end.outcome = attempt_outcome::failed;
     end.why = std::move(why);
   };
@@ -459,9 +526,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   if (!arguments)
     why = what.of->from_here(arguments.error());
   else if (!entry || !entry->invoke)
-    why = what.of->failure_here(
-      errc::not_registered,
-      "function number " + std::to_string(value_of(order.function)) + " is not here");
+    why = what.of->from_here(not_here(order.function));
   else
     why =
       guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
@@ -509,9 +574,7 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
   if (!arguments)
     why = arguments.error();
   else if (!entry || !entry->make)
-    why = what.of->failure_here(
-      errc::not_registered,
-      "resource function number " + std::to_string(value_of(what.make.function)) + " is not here");
+    why = what.of->from_here(not_here(what.make.function));
   else
     why = guarded(env_, [&] {
       lane_step host{env_, options_.task, client, step, *what.of, options_};
@@ -522,6 +585,8 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
     });
   if (why && why->where.inc.counter == 0)
     why->where = what.of->self;
+  if (why)
+    why->text = step.words() + ": " + why->text;
   std::unique_lock lock{mutex_};
   if (step.abandoned) // its failure stands there already
     return;
@@ -531,7 +596,7 @@ void worker_lanes::build_resource(const job& what, parameter_client& client, run
   }
   if (what.of->dead)
     return;
-  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  bool was_empty = out_.empty();
   out_.resources.push_back({.id = what.make.id, .why = why.value_or(failure{})});
   bool news = is_news(was_empty);
   lock.unlock();
@@ -551,7 +616,7 @@ void worker_lanes::report(const running_step& step, attempt_ended end, function_
          {"code", end.why.code}});
   if ((step.of->dead && !planted(planted_bug::stale_attempt)) || step.abandoned)
     return mark(env_, "worker.end_of_dead_life_dropped");
-  bool was_empty = out_.ended.empty() && out_.resources.empty();
+  bool was_empty = out_.empty();
   out_.ended.push_back(std::move(end));
   if (keeps_quiet()) {
     quiet_ = true;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -90,15 +91,19 @@ public:
   void recall(std::uint32_t count);
   void cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms);
   /// Gives up lanes whose step is past its deadline or a cancel's grace: reports them and replaces
-  /// the lane. True when one was given up.
-  bool give_up_hung();
+  /// the lane. Why the first of them was given up; none when none was.
+  std::optional<failure> give_up_hung();
   /// No lane is left: all that could be replaced were, and hung as well.
   bool exhausted() const;
   struct outbox {
     std::vector<attempt_ended> ended{};
     std::vector<resource_made> resources{};
+    std::vector<attempt_begun> begun{}; ///< these wait for `let_begin`
+    bool empty() const { return ended.empty() && resources.empty() && begun.empty(); }
   };
   outbox drain();
+  /// The coordinator will hear of them, whatever becomes of this process: their lanes go on.
+  void let_begin(const std::vector<attempt_begun>& which);
   /// Whether what is in the outbox shall wait for more (`report_batch`). If so, `progress` is
   /// called again when it no longer shall; the caller sees to it that it doesn't wait for a long
   /// step.
@@ -138,12 +143,14 @@ private:
                                                 std::uint32_t number,
                                                 const std::shared_ptr<running_step>& step);
   attempt_ended run_step_with_memory(const job& what, parameter_client& client, running_step& step);
+  static attempt_ended not_begun(const job& what);
   attempt_ended run_step(const job& what, parameter_client& client, running_step& step);
   result<void> finish_result(const job& what, payload value, attempt_ended& end);
   result<payload> arguments_of(const job& what);
   void build_resource(const job& what, parameter_client& client, running_step& step);
   void report(const running_step& step, attempt_ended end, function_index function);
-  void report_given_up(const running_step& step);
+  failure report_given_up(const running_step& step);
+  bool announce(std::unique_lock<std::mutex>& lock, running_step& step, const bool& gone);
   bool may_wait() const;
   bool more_alike() const;
   bool is_news(bool was_empty);

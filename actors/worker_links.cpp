@@ -1,5 +1,7 @@
 #include <troupe/actors/worker_links.hpp>
 
+#include <troupe/actors/wait_log.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -10,6 +12,7 @@ namespace troupe {
 namespace {
 
 constexpr std::int64_t text_bytes_max = 16 << 20; // of one worker
+constexpr duration tell_every = std::chrono::seconds{5};
 
 /// Failures of an epoch, not of the call: in the next epoch it may succeed.
 bool passes(errc code) {
@@ -53,6 +56,18 @@ private:
   bool mine_ = false;
 };
 
+/// Who hears of the waits of a call.
+class worker_group::telling {
+public:
+  telling(worker_group& of, wait_listener to) : of_{of} { of_.tells_ = std::move(to); }
+  ~telling() { of_.tells_ = nullptr; }
+  telling(const telling&) = delete;
+  telling& operator=(const telling&) = delete;
+
+private:
+  worker_group& of_;
+};
+
 namespace {
 
 failure busy(const std::string& what) {
@@ -67,6 +82,13 @@ worker_group::worker_group(const environment& env) : env_{env}, freed_{env.waits
 result<std::unique_ptr<worker_group>> worker_group::make(const environment& env, std::uint32_t self,
                                                          group_options options) {
   auto out = std::make_unique<worker_group>(env);
+  options.on_wait = [of = out.get(),
+                     also = std::move(options.on_wait)](const std::string& missing) {
+    if (also)
+      also(missing);
+    if (of->tells_) // of the call whose turn it is, which waits
+      of->tells_(missing);
+  };
   auto group = collective_group::make(out->env_, self, std::move(options));
   if (!group)
     return group.error();
@@ -81,10 +103,11 @@ void worker_group::close(time_point deadline) {
   group_.reset();
 }
 
-void worker_group::set_addresses(const std::vector<std::string>& addresses) {
+void worker_group::set_addresses(const std::vector<std::string>& addresses,
+                                 const std::vector<std::string>& names) {
   members_.clear();
-  for (const auto& address : addresses)
-    members_.push_back({.id = members_.size(), .address = address});
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    members_.push_back({.id = i, .address = addresses[i], .name = names.at(i)});
 }
 
 /// An epoch that is whole, the one of those who are furthest.
@@ -112,48 +135,68 @@ result<void> worker_group::once(const std::string& what, time_point deadline,
   if (done)
     done =
       body(*group_, {.deadline = std::max(duration{}, deadline - env_.clock.now()), .what = what});
-  if (!done && done.error().code != errc::invalid_argument)
-    whole_ = false;
+  if (!done && (done.error().code != errc::invalid_argument || group_->why_ended()))
+    whole_ = false; // an error of the caller's own ends no epoch, that of another one does
   return done;
 }
 
 namespace {
 
 result<void> named(const std::string& what, result<void> done) {
-  if (!done)
+  if (!done && !done.error().text.starts_with(what)) // an operation's failure names it itself
     done.error().text = what + ": " + done.error().text;
   return done;
 }
 
 } // namespace
 
-result<void> worker_group::run(const std::string& what, time_point deadline,
-                               const operation& body) {
-  const turn mine{*this, deadline};
-  return mine ? named(what, once(what, deadline, body)) : result<void>{busy(what)};
-}
-
-result<void> worker_group::persist(const std::string& what, time_point deadline,
-                                   const operation& body) {
+result<void> worker_group::run(const std::string& what, time_point deadline, const operation& body,
+                               const wait_listener& told) {
   const turn mine{*this, deadline};
   if (!mine)
     return busy(what);
+  const telling aloud{*this, [&](const std::string& missing) {
+                        if (told)
+                          told(what + " waits for " + missing);
+                      }};
+  return named(what, once(what, deadline, body));
+}
+
+result<void> worker_group::persist(const std::string& what, time_point deadline,
+                                   const operation& body, const wait_listener& told) {
+  const turn mine{*this, deadline};
+  if (!mine)
+    return busy(what);
+  wait_log log{env_.clock.now(), tell_every};
+  const telling aloud{*this, [&](const std::string& missing) {
+                        if (told)
+                          told(what + " waits for " + missing
+                               + (log.tries() == 0 ? "" : "; " + log.text(env_.clock.now())));
+                      }};
   for (;;) {
     auto done = once(what, deadline, body);
-    if (done || !passes(done.error().code) || env_.clock.now() >= deadline)
+    const auto now = env_.clock.now();
+    if (done || !passes(done.error().code) || now >= deadline) {
+      if (!done && log.tries() > 0)
+        done.error().text += "; before that " + log.text(now);
       return named(what, std::move(done));
+    }
+    log.ended(done.error());
+    trace(env_, "workers.try_ended", {{"what", what}, {"why", done.error().text}});
+    if (const auto text = log.due(now); text && told)
+      told(what + ": " + *text);
   }
 }
 
-result<void> worker_group::meet(const std::string& what, time_point deadline,
-                                const operation& body) {
+result<void> worker_group::meet(const std::string& what, time_point deadline, const operation& body,
+                                const wait_listener& told) {
   {
     const turn mine{*this, deadline};
     if (!mine)
       return busy(what);
     whole_ = false;
   }
-  return persist(what, deadline, body);
+  return persist(what, deadline, body, told);
 }
 
 result<std::vector<std::string>> gather_texts(collective_group& group, const std::string& mine,
@@ -191,41 +234,46 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 
 result<std::shared_ptr<worker_meeting>> worker_meeting::make(const environment& env,
                                                              std::vector<std::string> peers,
-                                                             std::uint32_t self,
-                                                             std::string token) {
+                                                             std::uint32_t self, std::string token,
+                                                             std::vector<std::string> names) {
+  for (auto i = names.size(); i < peers.size(); ++i)
+    names.push_back("worker:" + std::to_string(i));
   auto group = worker_group::make(
-    env, self, {.name = "workers meet", .listen = peers.at(self), .token = token});
+    env, self,
+    {.name = "workers meet", .listen = peers.at(self), .token = token, .lists_are_given = true});
   if (!group)
     return group.error();
   return std::make_shared<worker_meeting>(env, std::move(*group), std::move(peers), self,
-                                          std::move(token));
+                                          std::move(token), std::move(names));
 }
 
 worker_meeting::worker_meeting(const environment& env, std::unique_ptr<worker_group> group,
                                std::vector<std::string> peers, std::uint32_t self,
-                               std::string token)
+                               std::string token, std::vector<std::string> names)
   : env_{env},
     peers_{std::move(peers)},
     self_{self},
     token_{std::move(token)},
+    names_{std::move(names)},
     group_{std::move(group)} {
-  group_->set_addresses(peers_);
+  group_->set_addresses(peers_, names_);
 }
 
 std::string worker_meeting::any_port() const { return host_of(peers_[self_]) + ":0"; }
 
-result<std::vector<std::string>> worker_meeting::meet(const std::string& mine,
-                                                      time_point deadline) {
+result<std::vector<std::string>> worker_meeting::meet(const std::string& mine, time_point deadline,
+                                                      const wait_listener& told) {
   std::vector<std::string> out;
-  auto met =
-    group_->meet("meeting of all workers", deadline,
-                 [&](collective_group& group, const collective_options& options) -> result<void> {
-                   auto got = gather_texts(group, mine, options);
-                   if (!got)
-                     return got.error();
-                   out = std::move(*got);
-                   return group.barrier(options); // nobody goes on while others still have to ask
-                 });
+  auto met = group_->meet(
+    "meeting of all workers", deadline,
+    [&](collective_group& group, const collective_options& options) -> result<void> {
+      auto got = gather_texts(group, mine, options);
+      if (!got)
+        return got.error();
+      out = std::move(*got);
+      return group.barrier(options); // nobody goes on while others still have to ask
+    },
+    told);
   return met ? result<std::vector<std::string>>{std::move(out)} : met.error();
 }
 
@@ -243,46 +291,48 @@ struct read_card {
   std::string address{};
 };
 
-result<read_card> decode(const std::string& text, std::size_t worker) {
+result<read_card> decode(const std::string& text, const std::string& worker) {
   const auto first = text.find('\n');
   const auto second = first == std::string::npos ? first : text.find('\n', first + 1);
   read_card out;
   const auto* end = text.data() + std::min(first, text.size());
   auto [at, failed] = std::from_chars(text.data(), end, out.card.devices);
   if (second == std::string::npos || failed != std::errc{} || at != end)
-    return make_failure(errc::bad_frame, "worker " + std::to_string(worker) + " brought no card");
+    return make_failure(errc::bad_frame, worker + " brought no card");
   out.address = text.substr(first + 1, second - first - 1);
   out.card.what = text.substr(second + 1);
   return out;
 }
 
-failure differs(const worker_card& first, const worker_card& other, std::size_t worker) {
-  const auto name = "worker " + std::to_string(worker);
+/// `first_name`, `name`: whose they are.
+failure differs(const worker_card& first, const std::string& first_name, const worker_card& other,
+                const std::string& name) {
   if (first.what != other.what)
     return make_failure(errc::mismatch,
-                        "worker 0 makes " + first.what + ", " + name + " makes " + other.what);
-  return make_failure(errc::mismatch, first.what + ": worker 0 has " + std::to_string(first.devices)
-                                        + " devices, " + name + " has "
-                                        + std::to_string(other.devices)
+                        first_name + " makes " + first.what + ", " + name + " makes " + other.what);
+  return make_failure(errc::mismatch, first.what + ": " + first_name + " has "
+                                        + std::to_string(first.devices) + " devices, " + name
+                                        + " has " + std::to_string(other.devices)
                                         + "; all need the same number");
 }
 
 } // namespace
 
 result<std::shared_ptr<process_links>> process_links::make(
-  const std::shared_ptr<worker_meeting>& meeting, const worker_card& card, time_point deadline) {
+  const std::shared_ptr<worker_meeting>& meeting, const worker_card& card, time_point deadline,
+  wait_listener told) {
   auto group = worker_group::make(
     meeting->env(), meeting->self(),
     {.name = "workers", .listen = meeting->any_port(), .token = meeting->token()});
   if (!group)
     return group.error();
-  auto all = meeting->meet(encode(card, (*group)->address()), deadline);
+  auto all = meeting->meet(encode(card, (*group)->address()), deadline, told);
   if (!all)
     return all.error();
   std::vector<std::string> addresses;
   std::vector<worker_card> cards;
   for (std::size_t i = 0; i < all->size(); ++i) {
-    auto read = decode((*all)[i], i);
+    auto read = decode((*all)[i], meeting->names().at(i));
     if (!read)
       return read.error();
     addresses.push_back(std::move(read->address));
@@ -290,14 +340,14 @@ result<std::shared_ptr<process_links>> process_links::make(
   }
   for (std::size_t i = 1; i < cards.size(); ++i)
     if (cards[i].what != cards[0].what || cards[i].devices != cards[0].devices)
-      return differs(cards[0], cards[i], i);
-  (*group)->set_addresses(addresses);
-  return std::make_shared<process_links>(meeting, std::move(*group));
+      return differs(cards[0], meeting->names().at(0), cards[i], meeting->names().at(i));
+  (*group)->set_addresses(addresses, meeting->names());
+  return std::make_shared<process_links>(meeting, std::move(*group), std::move(told));
 }
 
 result<void> process_links::run(const std::string& what, time_point deadline,
                                 const worker_operation& body) {
-  return group_->run(what, deadline, body);
+  return group_->run(what, deadline, body, told_);
 }
 
 namespace {
@@ -318,7 +368,8 @@ bool take_number(const char*& at, const char* end, char until, T& to) {
   return well;
 }
 
-bool decode_into(const std::string& text, replica_places& to) {
+/// @param worker that sent it
+bool decode_into(const std::string& text, const std::string& worker, replica_places& to) {
   const char* at = text.data();
   const char* end = at + text.size();
   std::uint32_t epoch = 0;
@@ -331,6 +382,7 @@ bool decode_into(const std::string& text, replica_places& to) {
     if (!take_number(at, end, ' ', member.id) || (line = std::find(at, end, '\n')) == end)
       return false;
     member.address.assign(at, line);
+    member.name = worker;
     to.members.push_back(std::move(member));
     at = line + 1;
   }
@@ -350,11 +402,11 @@ result<replica_places> process_links::exchange(const replica_places& mine, time_
         return got.error();
       out = {};
       for (std::size_t i = 0; i < got->size(); ++i)
-        if (!decode_into((*got)[i], out))
-          return make_failure(errc::bad_frame,
-                              "worker " + std::to_string(i) + " sent no places: " + (*got)[i]);
+        if (const auto& name = meeting_->names().at(i); !decode_into((*got)[i], name, out))
+          return make_failure(errc::bad_frame, name + " sent no places: " + (*got)[i]);
       return {};
-    });
+    },
+    told_);
   return done ? result<replica_places>{std::move(out)} : done.error();
 }
 

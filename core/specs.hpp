@@ -20,7 +20,7 @@ enum class schedule_kind : std::uint8_t {
   exponential_decay = 2, ///< initial * rate^(t / end_step); staircase: integer quotient
   cosine_decay = 3,      ///< initial until begin_step, then half a cosine down to `end` at end_step
   piecewise_constant =
-    4,              ///< values[i] for the first i with t < boundaries[i]; the last value after all
+    4,              ///< values[i] for the first i with t <= boundaries[i]; the last value after all
   inverse_time = 5, ///< initial / (1 + rate * t / end_step)
 };
 
@@ -58,8 +58,9 @@ struct optimizer_spec {
   float beta_2 = 0.999f;            ///< adam
   float epsilon = 1e-7f;            ///< adam, adagrad
   float initial_accumulator = 0.1f; ///< adagrad
+  bool lazy = false; ///< adam: rows that a sparse gradient does not name stay as they are
   TROUPE_FLAT_FIELDS(optimizer_spec, kind, learning_rate, momentum, nesterov, beta_1, beta_2,
-                     epsilon, initial_accumulator)
+                     epsilon, initial_accumulator, lazy)
 };
 
 /// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam:

@@ -84,6 +84,10 @@ public:
   virtual void mutate(std::span<const mutation> ops) = 0;
   /// The worker's own object behind a resource id; `input_failed` when it could not be built.
   virtual resource& resource_of(resource_id id) = 0;
+  /// The resources for this step alone, until what is returned goes: other steps of the worker that
+  /// ask for one of them wait, on their lanes. Throws `cancelled` when the step is cancelled
+  /// meanwhile, `input_failed` when a step that hung was left behind with one.
+  virtual std::shared_ptr<void> hold(std::vector<resource_id> ids) = 0;
   /// Stands for `d` of computing: nothing in production, virtual time in simulation.
   virtual void compute(duration d) = 0;
   /// The lane's device; `device_unavailable` where its process gives it none.

@@ -182,6 +182,13 @@ void tensor::require_one() const {
                                           + std::to_string(size_) + " elements");
 }
 
+void tensor::require_index(std::int64_t index) const {
+  if (index < 0 || index >= size_)
+    throw_failure(errc::out_of_range, "tensor: at(" + std::to_string(index) + ") of shape "
+                                        + to_string(shape_) + " with " + std::to_string(size_)
+                                        + " elements");
+}
+
 tensor concatenate(std::span<const tensor> parts) {
   if (parts.empty())
     throw_failure(errc::invalid_argument, "concatenate: no parts");
@@ -208,6 +215,10 @@ tensor concatenate(std::span<const tensor> parts) {
     to += part.size_bytes();
   }
   return out;
+}
+
+std::string type_and_shape(const tensor& x) {
+  return x.defined() ? to_string(x.type()) + to_string(x.shape()) : "no tensor";
 }
 
 std::string to_string(const tensor& x) {

@@ -96,7 +96,8 @@ public:
 
   bool defined() const noexcept { return data_ != nullptr; }
   troupe::dtype type() const noexcept { return type_; }
-  const shape_t& shape() const noexcept { return shape_; }
+  const shape_t& shape() const& noexcept { return shape_; }
+  shape_t shape() && { return std::move(shape_); }
   std::size_t rank() const noexcept { return shape_.size(); }
   /// Elements.
   std::int64_t size() const noexcept { return size_; }
@@ -108,19 +109,35 @@ public:
   /// Elements per row; 0 when there are no rows.
   std::int64_t row_size() const noexcept { return rows() == 0 ? 0 : size_ / rows(); }
 
-  std::span<const std::byte> bytes() const noexcept { return {data_, size_bytes()}; }
-  std::span<std::byte> mutable_bytes() noexcept { return {data_, size_bytes()}; }
+  // A span is of a tensor that stays: of a temporary, which takes the elements along, there is
+  // none. `for (float x : v.read().as<float>())` would read memory that is gone: name the tensor
+  // first, or take one element with `at`.
+
+  std::span<const std::byte> bytes() const& noexcept { return {data_, size_bytes()}; }
+  void bytes() const&& = delete;
+  std::span<std::byte> mutable_bytes() & noexcept { return {data_, size_bytes()}; }
+  void mutable_bytes() && = delete;
 
   /// Elements as T; throws `dtype_mismatch` when T is another type.
   template <class T>
-  std::span<const T> as() const {
+  std::span<const T> as() const& {
     require(dtype_of<T>::value);
     return {reinterpret_cast<const T*>(data_), static_cast<std::size_t>(size_)};
   }
   template <class T>
-  std::span<T> mutable_as() {
+  void as() const&& = delete;
+  template <class T>
+  std::span<T> mutable_as() & {
     require(dtype_of<T>::value);
     return {reinterpret_cast<T*>(data_), static_cast<std::size_t>(size_)};
+  }
+  template <class T>
+  void mutable_as() && = delete;
+  /// Element `index` of all, counted row by row; throws `out_of_range` or `dtype_mismatch`.
+  template <class T>
+  T at(std::int64_t index) const {
+    require_index(index);
+    return as<T>()[static_cast<std::size_t>(index)];
   }
   /// The only element; throws `shape_mismatch` when there are more or none.
   template <class T>
@@ -141,6 +158,7 @@ public:
 private:
   void require(dtype type) const;
   void require_one() const;
+  void require_index(std::int64_t index) const;
   troupe::dtype type_ = dtype::f32;
   shape_t shape_{};
   std::int64_t size_ = 0;
@@ -151,6 +169,10 @@ private:
 /// One after the other along axis 0; throws when types or other extents differ, or `parts` is
 /// empty.
 tensor concatenate(std::span<const tensor> parts);
+
+/// "f32[2, 3]", and "no tensor" for one without a value: what an error says that it got, or
+/// expected.
+std::string type_and_shape(const tensor& x);
 
 /// "f32[2, 3]{1, 2, 3, 4, 5, 6}", at most 16 elements.
 std::string to_string(const tensor& x);

@@ -7,14 +7,14 @@
 
 namespace troupe {
 
-const tensor& element::operator[](std::size_t index) const {
+const tensor& element::operator[](std::size_t index) const& {
   if (index >= parts_.size())
     throw_failure(errc::out_of_range, "element: part " + std::to_string(index) + " of "
                                         + std::to_string(parts_.size()));
   return parts_[index];
 }
 
-const tensor& element::only() const {
+const tensor& element::only() const& {
   if (parts_.size() != 1)
     throw_failure(errc::shape_mismatch,
                   "element: the only part of " + std::to_string(parts_.size()));
@@ -68,12 +68,12 @@ dataset dataset::files(std::vector<std::string> paths) {
   return dataset{make_files_source(std::move(paths))};
 }
 
-dataset dataset::text_lines(std::vector<std::string> paths) {
-  return dataset{make_record_source(std::move(paths), make_line_format())};
+dataset dataset::text_lines(std::vector<std::string> paths, compression packed) {
+  return dataset{make_record_source(std::move(paths), make_line_format(), packed)};
 }
 
-dataset dataset::tfrecords(std::vector<std::string> paths) {
-  return dataset{make_record_source(std::move(paths), make_tfrecord_format())};
+dataset dataset::tfrecords(std::vector<std::string> paths, compression packed) {
+  return dataset{make_record_source(std::move(paths), make_tfrecord_format(), packed)};
 }
 
 dataset dataset::fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/data/compression.hpp>
 #include <troupe/data/csv.hpp>
 #include <troupe/data/element.hpp>
 
@@ -74,18 +75,22 @@ public:
   // storage lists, sorted. The elements of several files follow each other. Files are read when an
   // iterator gets there. All throw `invalid_argument` for no path or an empty one; reading throws
   // `not_found`, `io_failed` and `corrupt`, naming the file, the place in it, the field and the
-  // value.
+  // value. Text, TFRecord and CSV files may be packed with gzip or zlib: under
+  // `compression::detect` each file's first bytes tell. Packed files are unpacked as they are read,
+  // piece by piece; a position in the middle of one is found by unpacking all before it again.
 
   /// The paths themselves, each a u8 vector (`text_of` makes text of it).
   static dataset files(std::vector<std::string> paths);
-  /// Lines without their ends, each a u8 vector.
-  static dataset text_lines(std::vector<std::string> paths);
+  /// Lines without their ends, each a u8 vector. UTF-16 is `corrupt`.
+  static dataset text_lines(std::vector<std::string> paths,
+                            compression packed = compression::detect);
   /// Records of TFRecord files, each a u8 vector; both checksums of each are verified.
-  static dataset tfrecords(std::vector<std::string> paths);
+  static dataset tfrecords(std::vector<std::string> paths,
+                           compression packed = compression::detect);
   /// u8 vectors of `record_bytes`, after a header and before a footer in each file.
   static dataset fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,
                                std::int64_t header_bytes = 0, std::int64_t footer_bytes = 0);
-  /// One scalar a column (csv.hpp). A file is read whole, so that any row can be had at once.
+  /// One scalar a column (csv.hpp). A file is read to its end, so that any row can be had at once.
   static dataset csv(std::vector<std::string> paths, csv_options options);
   /// Rows of numpy arrays (npy.hpp): one part a file, of as many rows.
   static dataset npy(std::vector<std::string> paths);

@@ -7,6 +7,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/data/detail/counts.hpp>
 #include <troupe/data/detail/cutters.hpp>
+#include <troupe/data/detail/node.hpp>
 #include <troupe/data/detail/seeds.hpp>
 #include <troupe/data/iterator.hpp>
 
@@ -83,7 +84,10 @@ public:
       seeds_{options.shared_seed},
       own_streams_{own_streams},
       plan_{.options = options,
-            .global_rows = static_batch_size(share_.share),
+            .global_rows = options.rebatch && options.workers * options.replicas > 1
+                             ? static_batch_size(share_.share, context)
+                             : static_batch_size(share_.share),
+            .is_ragged = dataset_access::node(share_.share)->partial_batches() > 1,
             .shared = share_.policy == autoshard_policy::data || options.workers == 1},
       cutter_{make_cutter(plan_)},
       held_{share_.share.iterate(is_dealt() ? data_context{context.storage, seeds_} : context)} {}
@@ -175,12 +179,14 @@ private:
   bool is_dealt() const {
     return share_.policy == autoshard_policy::data && plan_.options.workers > 1;
   }
-  /// Whether every whole batch has rows for each replica of this worker. @pre shapes are known
+  /// Whether every whole batch has rows for each replica of every worker: all workers must agree.
+  /// @pre shapes are known
   bool gives_all_rows() const {
     if (plan_.global_rows >= 0 || !plan_.options.weights.empty())
-      return cutter_->piece_rows() > 0;
+      return cutter_->least_rows() > 0;
     const auto all = specs();
-    return !all.empty() && !all[0].shape.empty() && all[0].shape[0] >= plan_.replicas_in_sync();
+    return !all.empty() && !all[0].shape.empty()
+           && even_split_sizes(all[0].shape[0], plan_.replicas_in_sync()).back() > 0;
   }
   bool divides() const { return plan_.options.rebatch && plan_.replicas_in_sync() > 1; }
   std::vector<tensor_spec> specs() const { return share_.share.element_spec(context_); }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/tensor.hpp>
@@ -11,7 +12,7 @@
 namespace troupe {
 
 /// One element of a dataset: a few tensors, e.g. {images, labels}. A handle: copies share the
-/// tensors' elements.
+/// tensors' elements. Of a temporary element the parts come by value.
 class element {
 public:
   element() = default;
@@ -22,16 +23,21 @@ public:
   std::size_t size() const noexcept { return parts_.size(); }
   bool empty() const noexcept { return parts_.empty(); }
   /// Throws `out_of_range` naming the index and the size.
-  const tensor& operator[](std::size_t index) const;
-  const std::vector<tensor>& parts() const noexcept { return parts_; }
+  const tensor& operator[](std::size_t index) const&;
+  tensor operator[](std::size_t index) && { return std::as_const(*this)[index]; }
+  const std::vector<tensor>& parts() const& noexcept { return parts_; }
+  std::vector<tensor> parts() && { return std::move(parts_); }
   auto begin() const noexcept { return parts_.begin(); }
   auto end() const noexcept { return parts_.end(); }
 
   /// Part 0 and part 1 of an {images, labels} element.
-  const tensor& images() const { return (*this)[0]; }
-  const tensor& labels() const { return (*this)[1]; }
+  const tensor& images() const& { return (*this)[0]; }
+  tensor images() && { return std::as_const(*this)[0]; }
+  const tensor& labels() const& { return (*this)[1]; }
+  tensor labels() && { return std::as_const(*this)[1]; }
   /// The only tensor; throws `shape_mismatch` when there are more or none.
-  const tensor& only() const;
+  const tensor& only() const&;
+  tensor only() && { return std::as_const(*this).only(); }
   /// The only value of the only tensor; throws `shape_mismatch` or `dtype_mismatch`.
   template <class T>
   T item() const {

@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include <zlib.h>
+#include <troupe/core/error.hpp>
+#include <troupe/data/detail/file_bytes.hpp>
+#include <troupe/data/detail/inflate.hpp>
 
 // Grammar of an IDX file (big-endian), after LeCun's description of the MNIST files:
 //   file   := 0x00 0x00 type:u8 rank:u8 extent:u32{rank} data
@@ -18,8 +20,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t first_block_bytes = std::size_t{1} << 20;
-constexpr std::size_t piece_bytes_max = std::size_t{1} << 30; // what one zlib call is given
-constexpr std::size_t rank_max = 16;                          // of `is_sane`
+constexpr std::size_t rank_max = 16; // of `is_sane`
 
 /// Bytes of an IDX file one after the other, whatever they are packed in.
 class byte_source {
@@ -46,74 +47,29 @@ private:
 
 class gzip_source final : public byte_source {
 public:
-  gzip_source(std::span<const std::byte> file, std::string name)
-    : rest_{file}, file_bytes_{file.size()}, name_{std::move(name)} {
-    ready_ = inflateInit2(&state_, 16 + MAX_WBITS) == Z_OK;
-  }
-  ~gzip_source() override {
-    if (ready_)
-      inflateEnd(&state_);
-  }
-  gzip_source(const gzip_source&) = delete;
-  gzip_source& operator=(const gzip_source&) = delete;
+  gzip_source(std::span<const std::byte> file, const std::string& name)
+    : rest_{file}, inflater_{compression::gzip, "idx " + name} {}
 
   result<std::size_t> read(std::span<std::byte> to) override {
-    if (!ready_)
-      return fail(errc::io_failed, "inflate: out of memory");
     std::size_t done = 0;
-    while (done < to.size() && !ended_) {
-      auto step = inflate_some(to.subspan(done));
+    while (done < to.size()) {
+      auto step = inflater_.run(rest_, to.subspan(done));
       if (!step)
         return std::move(step.error());
-      done += *step;
+      rest_ = rest_.subspan(step->taken);
+      done += step->made;
+      if (step->made == 0 && rest_.empty()) {
+        if (auto ok = inflater_.finish(); !ok)
+          return std::move(ok.error());
+        break;
+      }
     }
     return done;
   }
 
 private:
-  failure fail(errc code, const std::string& what) const {
-    return make_failure(code, "idx " + name_ + ": gzip: " + what);
-  }
-
-  result<std::size_t> inflate_some(std::span<std::byte> to) {
-    auto in_bytes = std::min(rest_.size(), piece_bytes_max);
-    auto out_bytes = std::min(to.size(), piece_bytes_max);
-    // zlib's interface is not const-correct; it only reads from next_in.
-    state_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(rest_.data()));
-    state_.avail_in = static_cast<uInt>(in_bytes);
-    state_.next_out = reinterpret_cast<Bytef*>(to.data());
-    state_.avail_out = static_cast<uInt>(out_bytes);
-    auto code = inflate(&state_, Z_NO_FLUSH);
-    rest_ = rest_.subspan(in_bytes - state_.avail_in);
-    auto made = out_bytes - state_.avail_out;
-    if (code == Z_STREAM_END)
-      return end_member(made);
-    if (code == Z_OK && (made > 0 || !rest_.empty()))
-      return made;
-    if (code == Z_OK || code == Z_BUF_ERROR)
-      return fail(errc::corrupt,
-                  "compressed data ends early, after " + std::to_string(file_bytes_) + " bytes");
-    return fail(errc::corrupt, std::string{state_.msg ? state_.msg : "invalid data"} + " at byte "
-                                 + std::to_string(file_bytes_ - rest_.size()));
-  }
-
-  result<std::size_t> end_member(std::size_t made) {
-    if (rest_.empty()) {
-      ended_ = true;
-      return made;
-    }
-    if (rest_.size() < 2 || rest_[0] != std::byte{0x1f} || rest_[1] != std::byte{0x8b})
-      return fail(errc::corrupt, std::to_string(rest_.size()) + " bytes after the end");
-    inflateReset(&state_);
-    return made;
-  }
-
   std::span<const std::byte> rest_;
-  std::size_t file_bytes_;
-  std::string name_;
-  z_stream state_{};
-  bool ready_ = false;
-  bool ended_ = false;
+  detail::inflater inflater_;
 };
 
 struct element_code {
@@ -276,15 +232,10 @@ result<tensor> parse_idx(std::span<const std::byte> file, std::string_view name)
 }
 
 result<tensor> read_idx(storage_port& storage, const std::string& path) {
-  auto file = storage.open(path);
+  auto file = detail::read_file(storage, path);
   if (!file)
     return std::move(file.error());
-  auto size_bytes = (*file)->size_bytes();
-  auto bytes = std::make_unique_for_overwrite<std::byte[]>(size_bytes);
-  std::span<std::byte> all{bytes.get(), size_bytes};
-  if (auto ok = (*file)->read_at(0, all); !ok)
-    return std::move(ok.error());
-  return parse_idx(all, path);
+  return parse_idx(file->all(), path);
 }
 
 } // namespace troupe

@@ -1,13 +1,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
-#include <set>
 
 #include <zlib.h>
 
 #include <troupe/core/error.hpp>
+#include <troupe/core/shown.hpp>
 #include <troupe/data/detail/file_bytes.hpp>
 #include <troupe/data/detail/little_endian.hpp>
 #include <troupe/data/npy.hpp>
@@ -33,7 +35,10 @@ constexpr std::uint64_t inflate_ratio_max = 1032; // of deflate
 constexpr std::string_view suffix = ".npy";
 
 struct entry {
-  std::string name{};
+  std::string name{}; // without the suffix of an array
+  bool is_array = true;
+  std::string problem{};  // why it is no array that can be read, where the directory says so
+  std::string overlaps{}; // the entry whose bytes it shares
   std::uint16_t flags = 0;
   std::uint16_t method = 0;
   std::uint32_t crc = 0;
@@ -62,22 +67,28 @@ public:
                   + std::to_string(where->size_bytes) + " bytes at " + std::to_string(where->at)
                   + " does not fit the file");
     std::vector<entry> out;
-    std::set<std::string> names;
+    std::map<std::string, std::size_t> names;
     auto rest = file_.subspan(where->at, where->size_bytes);
     for (std::uint64_t i = 0; i < where->entries; ++i) {
       auto x = take_entry(rest);
       if (!x)
         return std::move(x.error());
-      if (!names.insert(x->name).second)
-        return fail("array \"" + x->name + "\" is there twice");
+      auto [known, is_new] = names.emplace(x->name, out.size());
+      if (!is_new && x->is_array && out[known->second].is_array)
+        x->problem = out[known->second].problem = "is there twice";
       out.push_back(std::move(*x));
     }
     if (!rest.empty())
       return fail(std::to_string(rest.size()) + " bytes after the directory's entries");
+    find_overlaps(out, where->at);
     return out;
   }
 
   result<tensor> extract(const entry& x) const {
+    if (!x.problem.empty())
+      return fail("array \"" + shown(x.name) + "\" " + x.problem);
+    if (!x.overlaps.empty())
+      return fail_in(x, "its bytes overlap those of " + x.overlaps);
     auto packed = packed_of(x);
     if (!packed)
       return std::move(packed.error());
@@ -100,7 +111,49 @@ private:
     return make_failure(code, "npz " + name_ + ": " + what);
   }
   failure fail_in(const entry& x, const std::string& what, errc code = errc::corrupt) const {
-    return fail("array \"" + x.name + "\": " + what, code);
+    return fail("array \"" + shown(x.name) + "\": " + what, code);
+  }
+
+  /// Bytes from the local header to the end of the data, as far as the directory tells. What lies
+  /// twice in a file would multiply what is read.
+  void find_overlaps(std::vector<entry>& entries, std::uint64_t directory_at) const {
+    std::vector<std::size_t> order(entries.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](auto a, auto b) { return entries[a].local_at < entries[b].local_at; });
+    std::size_t longest = 0; // of those before, the one that ends last
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      auto& x = entries[order[i]];
+      if (i > 0 && x.local_at < end) {
+        x.overlaps = '"' + shown(entries[longest].name) + '"';
+        entries[longest].overlaps = '"' + shown(x.name) + '"';
+      }
+      const auto x_end = end_of(x);
+      if (x_end > directory_at && x.local_at <= directory_at)
+        x.overlaps = "the directory";
+      if (i == 0 || x_end > end) {
+        end = x_end;
+        longest = order[i];
+      }
+    }
+  }
+
+  /// Where an entry's bytes end; not before its local header does. What goes past the file is found
+  /// when it is read.
+  std::uint64_t end_of(const entry& x) const {
+    const std::uint64_t size = file_.size();
+    auto end = std::min(x.local_at, size);
+    for (std::uint64_t n : {std::uint64_t{local_bytes}, names_bytes(x), x.packed_bytes})
+      end = std::min(end + std::min(n, size), size);
+    return end;
+  }
+  /// Of the local header: its name and extra field.
+  std::uint64_t names_bytes(const entry& x) const {
+    if (x.local_at > file_.size() || file_.size() - x.local_at < local_bytes)
+      return 0;
+    return std::uint64_t{number<std::uint16_t>(x.local_at + 26)}
+           + number<std::uint16_t>(x.local_at + 28);
   }
 
   template <class T>
@@ -158,17 +211,16 @@ private:
                   + std::to_string(rest.size()));
     auto name = rest.subspan(entry_bytes, name_bytes);
     out.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-    if (auto ok = widen(rest.subspan(entry_bytes + name_bytes, extra_bytes), out); !ok)
-      return std::move(ok.error());
+    widen(rest.subspan(entry_bytes + name_bytes, extra_bytes), out);
     rest = rest.subspan(all);
-    if (!out.name.ends_with(suffix))
-      return fail("entry \"" + out.name + "\" is no .npy", errc::invalid_argument);
-    out.name.resize(out.name.size() - suffix.size());
+    out.is_array = out.name.ends_with(suffix);
+    if (out.is_array)
+      out.name.resize(out.name.size() - suffix.size());
     return out;
   }
 
   /// Takes the 64-bit numbers that the extra field 1 has for those that are all ones.
-  result<void> widen(bytes extra, entry& to) const {
+  static void widen(bytes extra, entry& to) {
     while (extra.size() >= 4) {
       auto id = from_little_endian<std::uint16_t>(extra);
       std::size_t size = from_little_endian<std::uint16_t>(extra.subspan(2));
@@ -181,13 +233,14 @@ private:
         continue;
       for (auto* x : {&to.plain_bytes, &to.packed_bytes, &to.local_at})
         if (*x == UINT32_MAX) {
-          if (field.size() < 8)
-            return fail("zip64 field of \"" + to.name + "\" ends early");
+          if (field.size() < 8) {
+            to.problem = "has a zip64 field that ends early";
+            return;
+          }
           *x = from_little_endian<std::uint64_t>(field);
           field = field.subspan(8);
         }
     }
-    return {};
   }
 
   result<bytes> packed_of(const entry& x) const {
@@ -239,18 +292,26 @@ private:
     if (crc != x.crc)
       return fail_in(x,
                      "CRC-32 is " + std::to_string(crc) + " instead of " + std::to_string(x.crc));
-    return parse_npy(plain, name_ + ":" + x.name);
+    return parse_npy(plain, name_ + ":" + shown(x.name));
   }
 
   bytes file_;
   std::string name_;
 };
 
+constexpr std::size_t names_shown_max = 50;
+
 std::string names_of(const std::vector<entry>& entries) {
   std::vector<std::string> out;
   for (const auto& x : entries)
-    out.push_back(x.name);
-  return detail::joined(out);
+    if (x.is_array && out.size() < names_shown_max)
+      out.push_back(shown(x.name));
+  const auto all =
+    std::count_if(entries.begin(), entries.end(), [](const entry& x) { return x.is_array; });
+  auto text = detail::joined(out);
+  if (static_cast<std::size_t>(all) > out.size())
+    text += " and " + std::to_string(static_cast<std::size_t>(all) - out.size()) + " more";
+  return text;
 }
 
 } // namespace
@@ -263,16 +324,21 @@ result<std::vector<named_tensor>> parse_npz(std::span<const std::byte> file, std
     return std::move(entries.error());
   std::vector<const entry*> wanted;
   for (const auto& x : names) {
-    auto at =
-      std::find_if(entries->begin(), entries->end(), [&](const entry& e) { return e.name == x; });
+    auto at = std::find_if(entries->begin(), entries->end(),
+                           [&](const entry& e) { return e.is_array && e.name == x; });
     if (at == entries->end())
-      return make_failure(errc::not_found, "npz " + std::string{name} + ": no array \"" + x
+      return make_failure(errc::not_found, "npz " + std::string{name} + ": no array \"" + shown(x)
                                              + "\" among " + names_of(*entries));
     wanted.push_back(&*at);
   }
-  if (names.empty())
-    for (const auto& x : *entries)
+  for (const auto& x : *entries) {
+    if (names.empty() && !x.is_array)
+      return make_failure(errc::invalid_argument, "npz " + std::string{name} + ": entry \""
+                                                    + shown(x.name)
+                                                    + "\" is no .npy; ask for arrays by name");
+    if (names.empty())
       wanted.push_back(&x);
+  }
   std::vector<named_tensor> out;
   for (const auto* x : wanted) {
     auto value = from.extract(*x);

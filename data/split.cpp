@@ -89,4 +89,10 @@ std::int64_t static_batch_size(const dataset& data) {
   return detail::dataset_access::node(data)->batch_rows();
 }
 
+std::int64_t static_batch_size(const dataset& data, data_context context) {
+  detail::open_context opening{context.storage, std::vector<std::uint64_t>{}};
+  const auto known = detail::dataset_access::node(data)->known_rows(opening);
+  return known > 0 ? known : static_batch_size(data);
+}
+
 } // namespace troupe

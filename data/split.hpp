@@ -39,8 +39,15 @@ std::vector<std::int64_t> even_split_sizes(std::int64_t rows, std::int64_t piece
 std::vector<std::int64_t> weighted_split_sizes(std::int64_t rows,
                                                std::span<const std::uint32_t> weights);
 
-/// G (row SPL-1): the size of the batch operation that `data` ends in, through take, prefetch and
-/// zips of equal sizes; -1 where it cannot be told. Reads nothing.
+/// G as far as the description says (row SPL-1): the size of the batch operation that `data` comes
+/// from, looked up through shuffle, repeat, shard, take, skip and prefetch, and through zip and
+/// concatenate of equal sizes; -1 behind any other operation. Reads nothing. Source: TensorFlow,
+/// core/kernels/data/experimental/compute_batch_size_op.cc.
 std::int64_t static_batch_size(const dataset& data);
+
+/// G as `data` is distributed by: first what every element has for certain, as after
+/// `batch(n, true)`, also through a function that keeps it, and for elements that are rows of
+/// arrays; else as above. May open sources and call functions, on their first element.
+std::int64_t static_batch_size(const dataset& data, data_context context);
 
 } // namespace troupe

@@ -166,8 +166,10 @@ std::optional<failure> comm_state::settled() {
 }
 
 void comm_state::end(failure late) {
-  if (auto t = table.lock())
-    t->end(shared_from_this(), make_failure(late.code, t->name_of(*this) + ": " + late.text));
+  if (auto t = table.lock()) {
+    late.text = t->name_of(*this) + ": " + late.text;
+    t->end(shared_from_this(), std::move(late));
+  }
 }
 
 } // namespace detail

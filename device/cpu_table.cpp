@@ -52,6 +52,9 @@ public:
   result<std::uint32_t> count() override { return options_.devices; }
 
   result<device_facts> describe(std::uint32_t device) override {
+    if (device >= options_.devices)
+      return make_failure(errc::device_unavailable, "cpu:" + std::to_string(device)
+                                                      + ": describe: " + to_string(no_device()));
     return device_facts{.name = "CPU lane " + std::to_string(device),
                         .arch = {},
                         .memory_bytes = options_.memory_bytes};
@@ -93,6 +96,8 @@ public:
 
   device_answer release(std::uint32_t device, void* memory) override {
     std::lock_guard lock{mutex_};
+    if (device >= options_.devices)
+      return no_device();
     auto at = sizes_.find(memory);
     if (at == sizes_.end())
       return {.status = device_status::invalid, .text = "memory of nobody's"};
@@ -116,6 +121,8 @@ public:
 
   device_answer make_stream(std::uint32_t device, const std::string& name,
                             native_stream& out) override {
+    if (auto answer = bind(device); !answer.ok())
+      return answer;
     auto made = std::make_shared<cpu_stream>(shared_, device_id{device_kind::cpu, device},
                                              options_.queue_len_max, options_.full_max);
     made->start(name, made);
@@ -136,7 +143,9 @@ public:
     return {};
   }
 
-  device_answer make_event(std::uint32_t, native_event& out) override {
+  device_answer make_event(std::uint32_t device, native_event& out) override {
+    if (auto answer = bind(device); !answer.ok())
+      return answer;
     auto made = std::make_unique<cpu_event>();
     std::lock_guard lock{mutex_};
     events_.insert(made.get());
@@ -183,7 +192,8 @@ public:
   device_answer copy(native_stream stream, void* to, const void* from, std::size_t bytes,
                      copy_kind) override {
     return of(stream).push({.name = "copy", .run = [=](const launch_site&) {
-                              std::memcpy(to, from, bytes);
+                              if (bytes > 0) // else there may be no memory either
+                                std::memcpy(to, from, bytes);
                               return device_answer{};
                             }});
   }

@@ -201,7 +201,7 @@ public:
     try { // a user's operation
       answer = op.run({.device = {device_kind::gpu, static_cast<std::uint32_t>(device)},
                        .stream = stream.handle});
-    } catch (const std::exception&) {
+    } catch (...) { // of whatever type
       return {.status = device_status::invalid, .text = "it threw an exception", .blame = op.name};
     }
     const auto code = cudaPeekAtLastError();

@@ -52,7 +52,8 @@ public:
   const device_id& where() const { return on_->id(); }
   const std::shared_ptr<device>& on() const { return on_; }
   troupe::dtype type() const { return type_; }
-  const shape_t& shape() const { return shape_; }
+  const shape_t& shape() const& { return shape_; }
+  shape_t shape() && { return std::move(shape_); }
   /// Elements.
   std::int64_t size() const { return size_; }
   std::size_t size_bytes() const { return static_cast<std::size_t>(size_) * size_of(type_); }

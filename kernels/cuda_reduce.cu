@@ -3,12 +3,14 @@
 #include <troupe/kernels/detail/cuda_reduce.cuh>
 #include <troupe/kernels/detail/scalar_ops.hpp>
 
+#include <cstdint>
 #include <limits>
+#include <type_traits>
 
 namespace troupe::kernels::cuda {
 
 std::size_t reduce_scratch_bytes(std::size_t n) {
-  return (partial_count(n) * sizeof(double) + 255) / 256 * 256 + 256;
+  return (partial_count(n) * sizeof(two_words) + 255) / 256 * 256 + 256;
 }
 
 template <class T>
@@ -20,8 +22,31 @@ int sum(const T* x, std::size_t n, sum_t<T>* out, void* scratch, void* stream) {
     [] __device__(acc total) { return total; });
 }
 
+namespace {
+
+__extension__ typedef __int128 widest_int;
+
+/// Rounded once, as the CPU does it.
+__device__ inline double as_double(two_words x) {
+  const widest_int whole = static_cast<widest_int>(x.upper) * (widest_int{1} << 32) + x.lower;
+  return static_cast<double>(whole);
+}
+
+} // namespace
+
 template <class T>
 int mean(const T* x, std::size_t n, double* out, void* scratch, void* stream) {
+  if constexpr (std::is_integral_v<T>)
+    return reduce<two_words>(
+      x, n, two_words{}, out, scratch, stream,
+      [] __device__(T v) {
+        const auto wide = static_cast<std::int64_t>(v);
+        return two_words{wide >> 32, wide & 0xffff'ffff};
+      },
+      [] __device__(two_words a, two_words b) {
+        return two_words{a.upper + b.upper, a.lower + b.lower};
+      },
+      [n] __device__(two_words total) { return as_double(total) / static_cast<double>(n); });
   using acc = sum_t<T>;
   return reduce<acc>(
     x, n, acc(0), out, scratch, stream, [] __device__(T v) { return static_cast<acc>(v); },

@@ -72,6 +72,34 @@ void divide(T* x, std::int64_t by, std::size_t n) {
   }
 }
 
+__extension__ typedef __int128 widest_int;
+
+// What sums of T are formed in where they are to be divided: no number of members makes them wrap.
+template <class T>
+using total_t = std::conditional_t<sizeof(T) == 8, widest_int, std::int64_t>;
+
+// The mean of integers, narrowed again once it is divided.
+template <class T>
+void mean_of_integers(const merge_spec& spec, std::span<const merge_source> sources,
+                      std::span<std::byte* const> outs, std::size_t count) {
+  constexpr std::size_t len_max = 256;
+  total_t<T> totals[len_max];
+  T cells[len_max];
+  for (std::size_t at = 0; at < count; at += len_max) {
+    const std::size_t n = std::min(len_max, count - at);
+    std::fill_n(totals, n, total_t<T>{0});
+    for (const merge_source& source : sources) {
+      const T* from = reinterpret_cast<const T*>(source.data) + at;
+      for (std::size_t i = 0; i < n; ++i)
+        totals[i] += from[i];
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      cells[i] = static_cast<T>(spec.divide_by == 0 ? 0 : totals[i] / spec.divide_by);
+    for (std::byte* out : outs)
+      std::memcpy(reinterpret_cast<T*>(out) + at, cells, n * sizeof(T));
+  }
+}
+
 // What a bf16 wire makes of two operands, of which at most one was encoded, in one pass.
 template <class Op>
 void apply_bf16(Op op, const float* a, const float* b, float* out, std::size_t n) {
@@ -249,9 +277,39 @@ private:
   alignas(64) std::uint16_t bits_[block_len];
 };
 
+// The mean of bf16, whose sum may be out of f32's range.
+void mean_of_bf16(const merge_spec& spec, std::span<const merge_source> sources,
+                  std::span<std::byte* const> outs, std::size_t count) {
+  constexpr std::size_t len_max = 256;
+  double totals[len_max];
+  float wide[len_max];
+  std::uint16_t cells[len_max];
+  for (std::size_t at = 0; at < count; at += len_max) {
+    const std::size_t n = std::min(len_max, count - at);
+    std::fill_n(totals, n, 0.0);
+    for (const merge_source& source : sources) {
+      widen(encoding::bf16, reinterpret_cast<const std::uint16_t*>(source.data) + at, wide, n);
+      for (std::size_t i = 0; i < n; ++i)
+        totals[i] += wide[i];
+    }
+    for (std::size_t i = 0; i < n; ++i)
+      wide[i] = static_cast<float>(totals[i] / static_cast<double>(spec.divide_by));
+    narrow(encoding::bf16, wide, cells, n);
+    for (std::byte* out : outs)
+      std::memcpy(reinterpret_cast<std::uint16_t*>(out) + at, cells, n * sizeof(cells[0]));
+  }
+}
+
 template <class E>
 void merge_as(const merge_spec& spec, std::span<const merge_source> sources,
               std::span<std::byte* const> outs, std::size_t count) {
+  using stored [[maybe_unused]] = typename E::stored;
+  if constexpr (std::is_integral_v<typename E::math>)
+    if (spec.op == merge_op::sum && spec.divide_by != 1)
+      return mean_of_integers<stored>(spec, sources, outs, count);
+  if constexpr (E::code == encoding::bf16)
+    if (spec.op == merge_op::sum && spec.divide_by != 1)
+      return mean_of_bf16(spec, sources, outs, count);
   merger<E> m{spec, sources, outs};
   switch (spec.op) {
     case merge_op::sum: m.run(sum_of{}, count); break;

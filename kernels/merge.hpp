@@ -2,8 +2,10 @@
 // every collective operation comes to, whatever carried the arrays.
 //
 // out[i] = ((s[0][i] op s[1][i]) op s[2][i]) ..., divided by `divide_by`, then rounded. Elements of
-// f16 and bf16 are widened to float, merged there and rounded once at the end; integers wrap, and
-// their division drops the fraction; a NaN on either side of min and max comes through. The bits
+// f16 and bf16 are widened to float, merged there and rounded at the end; integers wrap. A sum that
+// is divided (a mean) is formed in a type that it fits: those of integers in 64 or 128 bits, and
+// the division drops the fraction; those of bf16 in double, since float ends where bf16 does. A
+// NaN on either side of min and max comes through. The bits
 // depend on the elements and the order of the sources alone, not on how the arrays are cut.
 //
 // Pure functions, any thread, no allocation. An out may be one of the sources; else arrays are

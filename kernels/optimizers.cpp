@@ -8,6 +8,8 @@
 #include <troupe/kernels/detail/rows.hpp>
 
 #include <cmath>
+#include <stdexcept>
+#include <string>
 
 namespace troupe::kernels {
 
@@ -103,10 +105,24 @@ struct adam_rule {
 
   void run(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out, const T* g,
            std::size_t n) const {
+    run_with(p_in, p_out, m_in, m_out, v_in, v_out, n,
+             [g](auto width, std::size_t i) { return decltype(width)::type::load(g + i); });
+  }
+
+  /// The same with a gradient of zeros.
+  void run_at_rest(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out,
+                   std::size_t n) const {
+    run_with(p_in, p_out, m_in, m_out, v_in, v_out, n,
+             [](auto width, std::size_t) { return decltype(width)::type::of(T(0)); });
+  }
+
+  template <class Gradient>
+  void run_with(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out,
+                std::size_t n, Gradient gradient) const {
     const T lr = rate, b1 = beta1, b2 = beta2, r1 = rest1, r2 = rest2, eps = epsilon;
     detail::in_widest_steps<T>(n, [=](auto width, std::size_t i) {
       using v = typename decltype(width)::type;
-      const v change = v::load(g + i);
+      const v change = gradient(width, i);
       const v mean = v::of(b1) * v::load(m_in + i) + v::of(r1) * change;
       const v square = v::of(b2) * v::load(v_in + i) + v::of(r2) * (change * change);
       mean.store(m_out + i);
@@ -264,6 +280,45 @@ void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
   }
 }
 
+template <class T>
+void adam_update_all_rows(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                          std::span<const std::type_identity_t<T>> m_in,
+                          std::span<std::type_identity_t<T>> m_out,
+                          std::span<const std::type_identity_t<T>> v_in,
+                          std::span<std::type_identity_t<T>> v_out, std::size_t cols,
+                          std::span<const std::int64_t> rows,
+                          std::span<const std::type_identity_t<T>> values, std::uint64_t t,
+                          const adam_params& params) {
+  const char* name = "adam_update_all_rows";
+  detail::expect_rows(name, p_out.size(), cols, rows, values.size());
+  detail::expect_size(name, "p_in.size()", p_in.size(), p_out.size());
+  detail::expect_size(name, "m_in.size()", m_in.size(), p_out.size());
+  detail::expect_size(name, "m_out.size()", m_out.size(), p_out.size());
+  detail::expect_size(name, "v_in.size()", v_in.size(), p_out.size());
+  detail::expect_size(name, "v_out.size()", v_out.size(), p_out.size());
+  for (std::size_t i = 1; i < rows.size(); ++i)
+    if (rows[i] <= rows[i - 1])
+      throw std::invalid_argument(std::string{"kernels::"} + name + ": rows[" + std::to_string(i)
+                                  + "] is " + std::to_string(rows[i])
+                                  + ", expected more than the row before, "
+                                  + std::to_string(rows[i - 1]));
+  const detail::denormals_as_zero guard;
+  const adam_rule<T> rule{params, t};
+  std::size_t done = 0;
+  const auto rest_until = [&](std::size_t end) {
+    rule.run_at_rest(p_in.data() + done, p_out.data() + done, m_in.data() + done,
+                     m_out.data() + done, v_in.data() + done, v_out.data() + done, end - done);
+    done = end;
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rest_until(static_cast<std::size_t>(rows[i]) * cols);
+    rule.run(p_in.data() + done, p_out.data() + done, m_in.data() + done, m_out.data() + done,
+             v_in.data() + done, v_out.data() + done, values.data() + i * cols, cols);
+    done += cols;
+  }
+  rest_until(p_out.size());
+}
+
 #define TROUPE_INSTANTIATE(T)                                                                      \
   template void sgd_update<T>(std::span<const T>, std::span<T>, std::span<const T>,                \
                               const sgd_params&);                                                  \
@@ -284,7 +339,11 @@ void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
                                        const adagrad_params&);                                     \
   template void adam_update_rows<T>(std::span<T>, std::span<T>, std::span<T>, std::size_t,         \
                                     std::span<const std::int64_t>, std::span<const T>,             \
-                                    std::uint64_t, const adam_params&);
+                                    std::uint64_t, const adam_params&);                            \
+  template void adam_update_all_rows<T>(std::span<const T>, std::span<T>, std::span<const T>,      \
+                                        std::span<T>, std::span<const T>, std::span<T>,            \
+                                        std::size_t, std::span<const std::int64_t>,                \
+                                        std::span<const T>, std::uint64_t, const adam_params&);
 
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)

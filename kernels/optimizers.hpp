@@ -113,12 +113,28 @@ void adagrad_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> acc,
                          std::span<const std::type_identity_t<T>> values,
                          const adagrad_params& params);
 
-/// Adam on the named rows of `p`, `m` and `v`, for step `t`, counted from 1.
+/// Adam on the named rows of `p`, `m` and `v`, for step `t`, counted from 1. Lazy: m and v of the
+/// other rows do not decay, and what m has left moves them only once they are named again.
 template <class T>
 void adam_update_rows(std::span<T> p, std::span<std::type_identity_t<T>> m,
                       std::span<std::type_identity_t<T>> v, std::size_t cols,
                       std::span<const std::int64_t> rows,
                       std::span<const std::type_identity_t<T>> values, std::uint64_t t,
                       const adam_params& params);
+
+/// Adam on all rows, with the gradient `values` in the named ones and zeros in the others: every
+/// row's m and v decay, and m moves rows that are not named as well. The bits of `adam_update` with
+/// that gradient; its cost too, but that the zeros are not read. Rows ascend, each at most once;
+/// none is fine. In place or out of place as the dense rules. Source: Keras' Adam, which applies
+/// the slices of a sparse gradient so.
+template <class T>
+void adam_update_all_rows(std::span<const std::type_identity_t<T>> p_in, std::span<T> p_out,
+                          std::span<const std::type_identity_t<T>> m_in,
+                          std::span<std::type_identity_t<T>> m_out,
+                          std::span<const std::type_identity_t<T>> v_in,
+                          std::span<std::type_identity_t<T>> v_out, std::size_t cols,
+                          std::span<const std::int64_t> rows,
+                          std::span<const std::type_identity_t<T>> values, std::uint64_t t,
+                          const adam_params& params);
 
 } // namespace troupe::kernels

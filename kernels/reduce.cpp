@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t block_len = 1024;
 constexpr std::size_t lane_count = 32;
 
+__extension__ typedef __int128 widest_int;
+
 /// One block: `n` <= block_len elements of `x`, each mapped to Acc by `f`.
 template <class Acc, class T, class F>
 Acc reduce_block(const T* x, std::size_t n, F f) {
@@ -78,7 +80,13 @@ template <class T>
 double mean(std::span<const T> x) {
   if (x.empty())
     return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(sum<T>(x)) / static_cast<double>(x.size());
+  const auto count = static_cast<double>(x.size());
+  constexpr std::size_t fits_len = std::size_t{1} << 32; // so many of i32 in an i64
+  if constexpr (std::is_integral_v<T>)
+    if (sizeof(T) == 8 || x.size() > fits_len)
+      return static_cast<double>(reduce_pairwise<widest_int>(x, [](T v) { return widest_int{v}; }))
+             / count;
+  return static_cast<double>(sum<T>(x)) / count;
 }
 
 /// Any order gives the same bits: zeros come out positive and NaNs as the one quiet NaN. Of many

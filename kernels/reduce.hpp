@@ -26,7 +26,8 @@ using sum_t = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
 template <class T>
 sum_t<T> sum(std::span<const T> x);
 
-/// Sum divided by the count, in double; NaN for no elements. T: as for `sum`.
+/// Sum divided by the count, in double; NaN for no elements. The sum of integers is as wide as it
+/// has to be, and rounded once: it does not wrap. T: as for `sum`.
 template <class T>
 double mean(std::span<const T> x);
 

@@ -21,7 +21,7 @@
 /// a vector's not).
 namespace troupe {
 
-inline constexpr std::uint16_t protocol_version = 2;
+inline constexpr std::uint16_t protocol_version = 3;
 /// Closure arguments and results up to this travel in the message; larger ones are blobs of the
 /// data plane.
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
@@ -232,12 +232,13 @@ struct closure_order {
   attempt_no attempt{};
   function_index function{};
   bool wants_result = true;
+  bool announce = false;         ///< the worker reports it as begun before it runs it
   std::uint64_t deadline_ms = 0; ///< 0: none
   std::string arguments{};       ///< flat payload when not handed over and small
   std::uint64_t blob_bytes = 0;  ///< not 0: get blob (closure, argument) of that size
   local_only<const payload> handed{};
-  TROUPE_FIELDS(closure_order, id, attempt, function, wants_result, deadline_ms, arguments,
-                blob_bytes, handed)
+  TROUPE_FIELDS(closure_order, id, attempt, function, wants_result, announce, deadline_ms,
+                arguments, blob_bytes, handed)
 };
 
 struct resource_order {
@@ -342,12 +343,20 @@ struct resource_made {
   TROUPE_FIELDS(resource_made, id, why)
 };
 
-/// Everything that ended since the last report, in one message.
+/// A lane will run nothing else before that attempt.
+struct attempt_begun {
+  closure_id id{};
+  attempt_no attempt{};
+  TROUPE_FIELDS(attempt_begun, id, attempt)
+};
+
+/// Everything that ended since the last report, in one message, and what begins after those ends.
 struct worker_report {
   message_header header{};
   std::vector<attempt_ended> ended{};
   std::vector<resource_made> resources{};
-  TROUPE_PACKED_FIELDS(worker_report, ended, header, resources)
+  std::vector<attempt_begun> begun{};
+  TROUPE_PACKED_FIELDS(worker_report, ended, header, resources, begun)
 };
 
 /// A lane to its own worker actor: the outbox has something.

@@ -47,6 +47,11 @@ enum crash_flag : std::int64_t {
   crash_keeps_unsynced = 4, ///< the machine lives: unsynced writes are not lost
 };
 
+enum reset_flag : std::int64_t {
+  reset_all = 0,
+  reset_channels = 1, ///< only those of the data plane: both remain members
+};
+
 struct action {
   action_kind kind = action_kind::crash;
   node_name target{};

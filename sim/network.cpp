@@ -265,12 +265,12 @@ void network::process_gone(life& l, std::int64_t flags) {
   }
 }
 
-bool network::reset(std::uint32_t a, std::uint32_t b) {
+bool network::reset(std::uint32_t a, std::uint32_t b, bool channels_only) {
   bool any = false;
   auto *x = up_at(a), *y = up_at(b);
   if (!x || !y)
     return false;
-  if (auto epoch = x->routes[b]; epoch != 0 && y->routes[a] == epoch) {
+  if (auto epoch = x->routes[b]; !channels_only && epoch != 0 && y->routes[a] == epoch) {
     any = connections_[epoch].dropped = true;
     for (auto [from, to] : {std::pair{x, y}, std::pair{y, x}}) {
       packet out;

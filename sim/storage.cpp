@@ -6,32 +6,43 @@
 
 namespace troupe::sim {
 
-std::vector<std::string> parts_of(const std::string& path) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at < path.size();) {
-    const auto end = std::min(path.find('/', at), path.size());
-    auto part = path.substr(at, end - at);
-    if (!part.empty() && part != ".")
-      parts.push_back(std::move(part));
-    at = end + 1;
-  }
-  return parts;
-}
-
 sim_disk::sim_disk(std::uint64_t seed, std::string_view machine)
   : draws_{draw_stream{seed, "disk"}.at(hash_text(machine))}, root_{std::make_shared<node>()} {
   root_->is_directory = true;
 }
 
-sim_disk::node_ptr sim_disk::find(const std::string& path) const {
+/// Follows links, also in the last part.
+sim_disk::node_ptr sim_disk::find(const std::string& path, int links_max) const {
   auto at = root_;
-  for (const auto& part : parts_of(path)) {
+  for (const auto& part : path_parts(path)) {
     const auto next = at->entries.find(part);
     if (next == at->entries.end())
       return nullptr;
     at = next->second;
+    if (!at->target.empty())
+      at = links_max > 0 ? find(at->target, links_max - 1) : nullptr;
+    if (!at)
+      return nullptr;
   }
   return at;
+}
+
+sim_disk::node_ptr sim_disk::find_parent(const std::string& path) const {
+  auto parts = path_parts(path);
+  std::string above;
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+    above += parts[i] + "/";
+  return find(above);
+}
+
+/// What the name itself stands for.
+sim_disk::node_ptr sim_disk::find_entry(const std::string& path) const {
+  const auto parts = path_parts(path);
+  const auto parent = find_parent(path);
+  if (parts.empty() || !parent)
+    return parent;
+  const auto at = parent->entries.find(parts.back());
+  return at == parent->entries.end() ? nullptr : at->second;
 }
 
 // --- faults
@@ -69,7 +80,7 @@ std::optional<sim_disk::fault> sim_disk::hit(operation what) {
 }
 
 void sim_disk::power_fail() {
-  ++life_;
+  process_gone();
   fail_directory(*root_);
 }
 
@@ -132,13 +143,24 @@ std::optional<std::string> sim_disk::content(const std::string& path) const {
 
 std::optional<std::string> sim_disk::durable_content(const std::string& path) const {
   auto at = root_;
-  for (const auto& part : parts_of(path)) {
+  for (const auto& part : path_parts(path)) {
     const auto next = at->durable_entries.find(part);
     if (next == at->durable_entries.end())
       return {};
     at = next->second;
   }
   return at->is_directory ? std::nullopt : std::optional{at->durable};
+}
+
+bool sim_disk::make_link(const std::string& target, const std::string& path) {
+  const auto parts = path_parts(path);
+  const auto parent = find_parent(path);
+  if (!parent || parts.empty() || parent->entries.contains(parts.back()))
+    return false;
+  auto link = std::make_shared<node>();
+  link->target = target;
+  parent->entries[parts.back()] = parent->durable_entries[parts.back()] = link;
+  return true;
 }
 
 bool sim_disk::set_content(const std::string& path, std::string bytes) {

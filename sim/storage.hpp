@@ -20,7 +20,7 @@ namespace troupe::sim {
 /// the others some blocks, none or all (blocks of 512 or 4096 bytes; a lost block within the length
 /// that survived reads as before or as zeros); names in a directory once `sync_directory` returned,
 /// of later creations, removals and renames a prefix, a subset, none or all; a rename survives
-/// whole or not at all.
+/// whole or not at all. Locks end with the process and stand for no file.
 class sim_disk {
 public:
   enum class fault : std::uint8_t { torn_write, io_error, no_space, bit_flip, slow };
@@ -35,8 +35,11 @@ public:
   void clear_faults();
   /// Unsynced bytes and names go or stay, by draws. Open files are dead.
   void power_fail();
-  /// Open files are dead; everything written stays.
-  void process_gone() { ++life_; }
+  /// Open files are dead, locks are free; everything written stays.
+  void process_gone() {
+    ++life_;
+    locks_.clear();
+  }
   /// Faults that hit, so far.
   std::uint64_t hits(fault which) const {
     auto at = hits_.find(which);
@@ -49,6 +52,9 @@ public:
   std::optional<std::string> content(const std::string& path) const;
   /// What would be left if the power failed and nothing unsynced survived.
   std::optional<std::string> durable_content(const std::string& path) const;
+  /// Puts a link there, durably: `path` stands for `target`, which may be absent. False when the
+  /// parent is not there or the name is taken.
+  bool make_link(const std::string& target, const std::string& path);
   /// Replaces the content, durably. False when the file is not there.
   bool set_content(const std::string& path, std::string bytes);
   /// Paths of all files, sorted.
@@ -66,6 +72,7 @@ private:
   class port;
   class writer;
   class reader;
+  class held_lock;
   using node_ptr = std::shared_ptr<node>;
   struct pending_fault {
     std::uint64_t count = 0;
@@ -75,7 +82,9 @@ private:
 
   std::optional<fault> hit(operation what);
   bool take(fault which);
-  node_ptr find(const std::string& path) const;
+  node_ptr find(const std::string& path, int links_max = 8) const;
+  node_ptr find_parent(const std::string& path) const;
+  node_ptr find_entry(const std::string& path) const;
   void fail_directory(node& at);
   void fail_file(node& file);
   std::string surviving(const node& file, std::uint64_t mode);
@@ -84,6 +93,8 @@ private:
   node_ptr root_;
   std::map<fault, pending_fault> faults_{};
   std::uint64_t life_ = 0;
+  std::map<std::string, std::uint64_t> locks_{}; ///< held, by path; what tells each apart
+  std::uint64_t last_lock_ = 0;
   std::map<fault, std::uint64_t> hits_{};
 };
 

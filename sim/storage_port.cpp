@@ -15,16 +15,8 @@ failure missing(const std::string& what) {
   return make_failure(errc::not_found, what + ": No such file or directory");
 }
 
-std::string parent_of(const std::string& path) {
-  auto parts = parts_of(path);
-  std::string out;
-  for (std::size_t i = 0; i + 1 < parts.size(); ++i)
-    out += parts[i] + "/";
-  return out;
-}
-
 std::string name_of(const std::string& path) {
-  auto parts = parts_of(path);
+  auto parts = path_parts(path);
   return parts.empty() ? std::string{} : parts.back();
 }
 
@@ -44,6 +36,8 @@ public:
   result<void> sync_directory(const std::string& path) override;
   result<std::vector<std::string>> list(const std::string& path) override;
   bool exists(const std::string& path) override { return disk_.find(path) != nullptr; }
+  result<file_kind> kind(const std::string& path) override;
+  result<std::unique_ptr<file_lock>> lock(const std::string& path) override;
 
   /// Lets it take its time; what befalls it, for faults that the caller plays out itself.
   result<std::optional<fault>> begin(operation what, const std::string& text,
@@ -147,17 +141,21 @@ private:
 result<std::unique_ptr<file_writer>> sim_disk::port::create(const std::string& path) {
   if (auto ok = begin_plain("create " + path); !ok)
     return ok.error();
-  const auto parent = disk_.find(parent_of(path));
+  auto target = path;
+  for (int links = 0; links < 8; ++links)
+    if (const auto at = disk_.find_entry(target); at && !at->target.empty())
+      target = at->target;
+  const auto parent = disk_.find_parent(target);
   if (!parent || !parent->is_directory)
     return missing("create " + path);
-  auto& entry = parent->entries[name_of(path)];
+  auto& entry = parent->entries[name_of(target)];
   if (entry && entry->is_directory)
     return make_failure(errc::io_failed, "create " + path + ": is a directory");
   if (entry) {
     entry->now.clear();
   } else {
     entry = std::make_shared<node>();
-    parent->changes.push_back({"", name_of(path), entry});
+    parent->changes.push_back({"", name_of(target), entry});
   }
   return std::unique_ptr<file_writer>{new writer{*this, path, entry}};
 }
@@ -176,10 +174,10 @@ result<std::unique_ptr<file_reader>> sim_disk::port::open(const std::string& pat
 result<void> sim_disk::port::rename(const std::string& from, const std::string& to) {
   if (auto ok = begin_plain("rename " + from + " to " + to); !ok)
     return ok;
-  const auto parent = disk_.find(parent_of(from));
+  const auto parent = disk_.find_parent(from);
   if (!parent || !parent->entries.contains(name_of(from)))
     return missing("rename " + from + " to " + to);
-  if (parent != disk_.find(parent_of(to)))
+  if (parent != disk_.find_parent(to))
     return make_failure(errc::io_failed, "rename " + from + " to " + to
                                            + ": the simulated disk renames within a directory");
   const auto old = parent->entries.find(name_of(to));
@@ -195,8 +193,8 @@ result<void> sim_disk::port::rename(const std::string& from, const std::string& 
 result<void> sim_disk::port::remove(const std::string& path) {
   if (auto ok = begin_plain("remove " + path); !ok)
     return ok;
-  const auto parent = disk_.find(parent_of(path));
-  const auto gone = disk_.find(path);
+  const auto parent = disk_.find_parent(path);
+  const auto gone = disk_.find_entry(path);
   if (!parent || !gone)
     return {};
   if (gone->is_directory && !gone->entries.empty())
@@ -210,7 +208,7 @@ result<void> sim_disk::port::make_directories(const std::string& path) {
   if (auto ok = begin_plain("make directory " + path); !ok)
     return ok;
   auto at = disk_.root_;
-  for (const auto& part : parts_of(path)) {
+  for (const auto& part : path_parts(path)) {
     auto& entry = at->entries[part];
     if (!entry) {
       entry = std::make_shared<node>();
@@ -245,6 +243,42 @@ result<std::vector<std::string>> sim_disk::port::list(const std::string& path) {
   for (const auto& [name, entry] : at->entries)
     names.push_back(name);
   return names;
+}
+
+result<file_kind> sim_disk::port::kind(const std::string& path) {
+  const auto at = disk_.find_entry(path);
+  if (!at)
+    return file_kind::none;
+  return at->is_directory     ? file_kind::directory
+         : at->target.empty() ? file_kind::file
+                              : file_kind::link;
+}
+
+/// Goes with its holder or, before, with the process.
+class sim_disk::held_lock final : public file_lock {
+public:
+  held_lock(sim_disk& disk, std::string path, std::uint64_t number)
+    : disk_{disk}, path_{std::move(path)}, number_{number} {}
+  ~held_lock() override {
+    if (auto at = disk_.locks_.find(path_); at != disk_.locks_.end() && at->second == number_)
+      disk_.locks_.erase(at);
+  }
+
+private:
+  sim_disk& disk_;
+  std::string path_;
+  std::uint64_t number_;
+};
+
+result<std::unique_ptr<file_lock>> sim_disk::port::lock(const std::string& path) {
+  if (!alive_())
+    return make_failure(errc::io_failed, "lock " + path + ": the process has ended");
+  std::string whole;
+  for (const auto& part : path_parts(path))
+    whole += "/" + part;
+  if (!disk_.locks_.emplace(whole, ++disk_.last_lock_).second)
+    return make_failure(errc::try_again, "lock " + path + ": another one holds it");
+  return std::unique_ptr<file_lock>{new held_lock{disk_, whole, disk_.last_lock_}};
 }
 
 std::unique_ptr<storage_port> sim_disk::open_port(std::function<bool()> alive,

@@ -239,7 +239,8 @@ public:
     if (!at)
       return at.error();
     if (at->host != life_.home().host)
-      return make_failure(errc::connect_failed, "cannot listen on " + address + ": not this host");
+      return make_failure(errc::invalid_argument,
+                          "cannot listen on " + address + ": not this host");
     auto port = life_.is_up() ? life_.bind(at->port) : std::uint16_t{0};
     if (port == 0)
       return make_failure(errc::address_in_use, "cannot listen on " + address + ": address in use");
@@ -253,8 +254,8 @@ public:
     if (!at)
       return at.error();
     std::uint32_t machine = 0;
-    if (!life_.find_machine(at->host, machine) || !life_.is_up())
-      return make_failure(errc::connect_failed, "cannot connect to " + address + ": no such host");
+    if (!life_.find_machine(at->host, machine) || !life_.is_up()) // only a refusal is one
+      return make_failure(errc::unavailable, "cannot connect to " + address + ": no such host");
     auto c = life_.owner().net.open_channel(life_, machine, at->port);
     auto out = std::make_unique<sim_channel>(life_, c, 0);
     sim_poller poller{life_};

@@ -154,8 +154,8 @@ moment& moment::heal(node_name a, node_name b) {
 
 moment& moment::heal_all() { return act({.kind = action_kind::heal_all}); }
 
-moment& moment::reset(node_name a, node_name b) {
-  return act({.kind = action_kind::reset, .target = a, .other = b});
+moment& moment::reset(node_name a, node_name b, std::int64_t flags) {
+  return act({.kind = action_kind::reset, .target = a, .other = b, .flags = flags});
 }
 
 moment& moment::stall(node_name from, node_name to, duration length) {

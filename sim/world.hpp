@@ -123,7 +123,7 @@ public:
     moment& isolate(node_name n, duration length = {});
     moment& heal(node_name a, node_name b);
     moment& heal_all();
-    moment& reset(node_name a, node_name b);
+    moment& reset(node_name a, node_name b, std::int64_t flags = reset_all);
     moment& stall(node_name from, node_name to, duration length);
     moment& delay(node_name from, node_name to, duration extra, duration length = {});
     moment& clock_offset(node_name n, std::int64_t ms);

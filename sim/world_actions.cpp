@@ -114,7 +114,8 @@ bool world::core::act_on_links(const action& what, machine& a, machine* b) {
       bool one = net.heal(a.index, b->index);
       return net.heal(b->index, a.index) || one;
     }
-    case action_kind::reset: return net.reset(a.index, b->index);
+    case action_kind::reset:
+      return net.reset(a.index, b->index, (what.flags & reset_channels) != 0);
     case action_kind::delay:
       net.delay(a.index, b->index, duration{what.amount}, what.length);
       return true;

@@ -1,5 +1,7 @@
 #include <troupe/strategies/detail/cluster.hpp>
 
+#include <algorithm>
+
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/strategies/remote_value.hpp>
 
@@ -42,22 +44,45 @@ void cluster::check_open(std::string_view what) const {
     throw_failure(errc::unavailable, std::string{what} + ": the runtime has ended");
 }
 
+namespace {
+
+/// "worker:0 to worker:3", or one after the other where there are gaps.
+std::string words_for(const std::vector<std::uint32_t>& workers) {
+  const auto name = [](std::uint32_t i) { return "worker:" + std::to_string(i); };
+  if (workers.empty())
+    return "none";
+  if (workers.size() > 1 && workers.back() - workers.front() + 1 == workers.size())
+    return name(workers.front()) + " to " + name(workers.back());
+  std::string out;
+  for (const auto each : workers)
+    out += (out.empty() ? "" : ", ") + name(each);
+  return out;
+}
+
+} // namespace
+
+void cluster::check_worker(std::uint32_t worker) {
+  if (std::binary_search(workers_.begin(), workers_.end(), worker))
+    return;
+  if (others_join_) {
+    const auto live = call<std::vector<worker_report_line>>(
+      "schedule", request_max_, [](coordinator_state& s, auto done) { s.worker_lines(done); });
+    for (const auto& line : live)
+      if (line.worker == worker)
+        return;
+  }
+  throw_failure(errc::out_of_range,
+                "schedule: closure_options.worker is " + std::to_string(worker)
+                  + ", the workers are " + words_for(workers_)
+                  + (others_join_ ? ", and no other of that number has joined" : ""));
+}
+
 class cluster::borrowed {
 public:
   explicit borrowed(cluster& from) : from_{from} {
     from_.check_open("variable");
-    std::lock_guard lock{from_.mutex_};
-    if (!from_.free_.empty()) {
-      thread_ = std::move(from_.free_.back());
-      from_.free_.pop_back();
-      return;
-    }
-    thread_ = std::make_unique<program_thread>();
-    thread_->number = from_.threads_++;
-    thread_->client = std::make_unique<parameter_client>(
-      from_.env_, [&c = from_](variable_id id) { return c.spec_of(id); },
-      [&c = from_](std::uint32_t server) { return c.connect_(server, c.term()); },
-      parameter_client_options{.lane = thread_->number, .reply_max = from_.request_max_});
+    thread_ = take();
+    call_ = program_call(from_.term(), thread_->number, ++thread_->calls);
   }
   ~borrowed() {
     std::lock_guard lock{from_.mutex_};
@@ -65,18 +90,33 @@ public:
       return;
     from_.free_.push_back(std::move(thread_));
   }
+  /// Another try of this call: the servers' ledgers know what an earlier one has done.
   parameter_client& begin() {
-    thread_->client->begin(program_call_id(), attempt_no{1},
+    thread_->client->begin(call_, attempt_no{++tries_},
                            {.task = {.job = job_kind::chief, .index = 0}});
     return *thread_->client;
   }
 
 private:
-  closure_id program_call_id() {
-    return troupe::program_call(from_.term(), thread_->number, ++thread_->calls);
+  std::unique_ptr<program_thread> take() {
+    std::lock_guard lock{from_.mutex_};
+    if (!from_.free_.empty()) {
+      auto out = std::move(from_.free_.back());
+      from_.free_.pop_back();
+      return out;
+    }
+    auto out = std::make_unique<program_thread>();
+    out->number = from_.threads_++;
+    out->client = std::make_unique<parameter_client>(
+      from_.env_, [&c = from_](variable_id id) { return c.spec_of(id); },
+      [&c = from_](std::uint32_t server) { return c.connect_(server, c.term()); },
+      parameter_client_options{.lane = out->number, .reply_max = from_.request_max_});
+    return out;
   }
   cluster& from_;
   std::unique_ptr<program_thread> thread_;
+  closure_id call_{};
+  std::uint32_t tries_ = 0;
 };
 
 namespace {
@@ -90,32 +130,77 @@ result<T> named(result<T> answer) {
   return came_back_empty(std::move(answer.error()));
 }
 
+constexpr duration first_pause = std::chrono::milliseconds{1};
+constexpr duration longest_pause = std::chrono::milliseconds{500};
+
 } // namespace
 
-std::vector<variable_value> cluster::read(std::span<const variable_id> variables) {
+/// Tries `call` until it is not the way to a server that fails it, or the time is up. A server that
+/// is lost ends it at once: its membership says so, and who dials it is told.
+template <class F>
+auto cluster::persist(F call) -> decltype(call(std::declval<parameter_client&>())) {
   borrowed thread{*this};
-  return named(thread.begin().read(variables)).value_or_throw();
+  const auto until = after(env_.clock.now(), request_max_);
+  for (duration pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
+    auto& client = thread.begin();
+    auto done = [&] { // late answers of what fails or throws are not the next try's or call's
+      struct abandon_unless_done {
+        parameter_client& client;
+        bool is_done = false;
+        ~abandon_unless_done() {
+          if (!is_done)
+            client.abandon();
+        }
+      } guard{client};
+      auto answer = call(client);
+      guard.is_done = static_cast<bool>(answer);
+      return answer;
+    }();
+    if (done)
+      return done;
+    const auto& why = done.error();
+    const bool passes = why.where.task.job == job_kind::ps && is_fault_of_the_way(why.code)
+                        && !is_gone(why.where.task.index);
+    if (!passes || after(env_.clock.now(), pause) >= until)
+      return named(std::move(done));
+    mark(env_, "cluster.program_call_tried_again");
+    rest(pause);
+  }
+}
+
+/// Whether the server is no member any more, or the cluster has ended.
+bool cluster::is_gone(std::uint32_t server) {
+  if (closed_)
+    return true;
+  auto all = try_call<std::map<std::uint32_t, member>>(
+    "servers", request_max_, [](coordinator_state& s, auto done) { s.server_members(done); });
+  return !all || !all->contains(server);
+}
+
+/// The calling thread waits.
+void cluster::rest(duration d) {
+  std::mutex mutex;
+  std::unique_lock lock{mutex};
+  auto point = env_.waits.make_point();
+  const auto until = after(env_.clock.now(), d);
+  while (env_.clock.now() < until)
+    point->wait_until(lock, until);
+}
+
+std::vector<variable_value> cluster::read(std::span<const variable_id> variables) {
+  return persist([&](parameter_client& client) { return client.read(variables); }).value_or_throw();
 }
 
 tensor cluster::gather(variable_id variable, const tensor& indices) {
-  borrowed thread{*this};
-  return named(thread.begin().gather(variable, indices)).value_or_throw();
+  return persist([&](parameter_client& client) { return client.gather(variable, indices); })
+    .value_or_throw();
 }
 
 void cluster::mutate(std::span<const mutation> ops) {
-  borrowed thread{*this};
-  auto& client = thread.begin();
-  struct abandon_unless_done { // late answers are not the next call's
-    parameter_client& client;
-    bool done = false;
-    ~abandon_unless_done() {
-      if (!done)
-        client.abandon();
-    }
-  } guard{client};
-  named(client.mutate(ops)).value_or_throw();
-  named(client.finish()).value_or_throw();
-  guard.done = true;
+  persist([&](parameter_client& client) {
+    auto ok = client.mutate(ops);
+    return ok ? client.finish() : ok;
+  }).value_or_throw();
 }
 
 void cluster::remember(std::shared_ptr<const variable_spec> spec) {

@@ -2,8 +2,14 @@
 #include <troupe/strategies/cluster_resolver.hpp>
 
 #include <nlohmann/json.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <charconv>
 #include <set>
+#include <span>
+
+#include <troupe/core/nearest_word.hpp>
 
 namespace troupe {
 
@@ -101,9 +107,27 @@ result<cluster_spec> spec_of(const json& jobs, std::string_view what) {
   return out;
 }
 
+/// A field that is none of these, and looks like one of them. @pre `object` is one
+result<void> refuse_misspelt(const json& object, std::span<const std::string_view> known,
+                             std::string_view what, const std::string& of) {
+  for (const auto& [name, value] : object.items()) {
+    const auto near = nearest_word(name, known);
+    if (!near.empty() && near != name)
+      return bad_config(what, "there is no field " + shown(json(name)) + of + "; did you mean \""
+                                + std::string{near} + "\"?");
+  }
+  return {};
+}
+
+constexpr std::array<std::string_view, 5> known_fields{"cluster", "task", "rpc_layer",
+                                                       "environment", "session_master"};
+constexpr std::array<std::string_view, 2> task_fields{"type", "index"};
+
 result<own_task> task_of(const json& task, std::string_view what) {
   if (!task.is_object())
     return bad_config(what, "task is " + shown(task) + ", not an object");
+  if (auto well = refuse_misspelt(task, task_fields, what, " in task"); !well)
+    return well.error();
   own_task out;
   if (auto type = task.find("type"); type != task.end() && !type->is_null()) {
     if (type->is_string())
@@ -133,7 +157,11 @@ result<std::string> text_of(const json& root, const char* field, std::string_vie
 }
 
 result<cluster_config> config_of(const json& root, std::string_view what) {
+  if (auto well = refuse_misspelt(root, known_fields, what, ""); !well)
+    return well.error();
   cluster_config out;
+  for (const auto& [name, value] : root.items())
+    out.fields.push_back(name);
   if (auto jobs = root.find("cluster"); jobs != root.end()) {
     auto spec = spec_of(*jobs, what);
     if (!spec)
@@ -188,6 +216,29 @@ std::string cluster_spec::to_json() const {
   return out + "}";
 }
 
+result<void> validate_whole(const cluster_config& config, std::string_view what) {
+  if (config.cluster)
+    return {};
+  std::string fields;
+  bool half = config.task.type || config.task.id;
+  for (const auto& name : config.fields) {
+    fields += (fields.empty() ? "" : ", ") + shown(json(name));
+    auto lower = name;
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    half = half || (name != "cluster" && lower.find("cluster") != std::string::npos);
+  }
+  if (!half)
+    return {};
+  const bool is_empty =
+    std::find(config.fields.begin(), config.fields.end(), "cluster") != config.fields.end();
+  return bad_config(
+    what, (is_empty ? "the field \"cluster\" has no job" : "there is no field \"cluster\"")
+            + std::string{", and this process would train alone; the fields that are "
+                          "there: "}
+            + fields);
+}
+
 result<cluster_config> parse_cluster_config(std::string_view text, std::string_view what) {
   auto root = parse_object(text, what);
   if (!root)
@@ -210,8 +261,15 @@ result<cluster_config> load_cluster_file(storage_port& storage, const std::strin
   auto root = parse_object(text, path);
   if (!root)
     return root.error();
-  if (root->contains("cluster"))
-    return config_of(*root, path);
+  const bool is_bare = !root->contains("cluster") && !root->contains("task")
+                       && refuse_misspelt(*root, known_fields, path, "");
+  if (!is_bare) {
+    auto config = config_of(*root, path);
+    if (config)
+      if (auto whole = validate_whole(*config, path); !whole)
+        return whole.error();
+    return config;
+  }
   auto spec = spec_of(*root, path);
   if (!spec)
     return spec.error();

@@ -166,16 +166,23 @@ cluster_coordinator::cluster_coordinator(parameter_server_strategy& strategy) {
   front_ = strategy.servers()->front(strategy.servers());
 }
 
-std::string_view cluster_coordinator::name_of(const void* address) {
+std::string_view cluster_coordinator::name_of(const void* address, const std::type_info& type) {
   auto name = function_table::global().name_of(address);
-  if (name.empty())
-    throw_failure(errc::not_registered, "schedule: this function has no TROUPE_FUNCTION");
-  return name;
+  if (!name.empty())
+    return name;
+  const auto own = function_at(address);
+  throw_failure(errc::not_registered,
+                "schedule: the function " + (own.empty() ? std::string{} : "'" + own + "' ") + "of type "
+                  + readable_name(type)
+                  + " has no TROUPE_FUNCTION: register it at namespace scope, in a source file that "
+                    "every process of the cluster has");
 }
 
 std::shared_ptr<cluster> cluster_coordinator::owner() const { return front_->owner_ptr(); }
 
 remote_handle cluster_coordinator::put(detail::call call, const closure_options& options) {
+  if (options.worker)
+    front_->owner().check_worker(*options.worker);
   closure c{.function = call.function,
             .arguments = std::move(call.arguments),
             .options = options,
@@ -199,7 +206,7 @@ std::vector<failure> cluster_coordinator::errors() const {
 
 std::pair<resource_id, std::shared_ptr<resource_lease>> cluster_coordinator::add_resource(
   const void* function) {
-  return front_->add_resource(name_of(function), {}, nullptr);
+  return front_->add_resource(name_of(function, typeid(void())), {}, nullptr);
 }
 
 per_worker<dataset_iterator> per_worker_dataset::iterator() const {
@@ -211,10 +218,16 @@ per_worker<dataset_iterator> per_worker_dataset::iterator() const {
 }
 
 std::string cluster_coordinator::save(const std::string& directory, const save_options& options) {
+  if (directory.empty())
+    throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
+  if (options.keep == 0)
+    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, at least 1 is needed");
   return front_->save(directory, options);
 }
 
 std::vector<std::string> cluster_coordinator::restore(const std::string& directory) {
+  if (directory.empty())
+    throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
   return front_->restore(directory);
 }
 

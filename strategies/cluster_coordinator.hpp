@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/closure.hpp>
@@ -62,7 +65,7 @@ private:
 
 struct save_options {
   duration deadline{limits::save}; ///< until the cut is taken
-  std::size_t keep = 2;            ///< checkpoints that stay in the directory
+  std::size_t keep = 2;            ///< checkpoints that stay in the directory; at least 1
 };
 
 /// Schedules closures on the cluster's workers. A handle; all handles of one strategy are the same
@@ -82,8 +85,9 @@ public:
   template <class R, class... Ps, class... As>
   remote_value<R> schedule(const closure_options& options, R (*fn)(worker_context&, Ps...),
                            As&&... as) {
-    auto call = detail::encode_call<Ps...>(name_of(reinterpret_cast<const void*>(fn)),
-                                           std::forward<As>(as)...);
+    auto call = detail::encode_call<Ps...>(
+      name_of(reinterpret_cast<const void*>(fn), typeid(R(worker_context&, Ps...))),
+      std::forward<As>(as)...);
     return remote_value<R>{put(std::move(call), options)};
   }
   template <detail::captureless F, class... As>
@@ -117,8 +121,8 @@ public:
     return make_resource<value>(detail::lambda_resource<value_maker<F>>::key());
   }
 
-  /// A remote value's value; anything else as it is; inside vectors, pairs and tuples too (row
-  /// PS-D10).
+  /// A remote value's value; anything else as it is; inside vectors, arrays, maps, pairs and tuples
+  /// too (row PS-D10).
   template <class T>
   T fetch(const remote_value<T>& x) {
     return x.fetch();
@@ -129,6 +133,21 @@ public:
     out.reserve(xs.size());
     for (const auto& x : xs)
       out.push_back(fetch(x));
+    return out;
+  }
+  template <class T, std::size_t N>
+  auto fetch(const std::array<T, N>& xs) {
+    return std::apply(
+      [this](const auto&... each) {
+        return std::array<decltype(this->fetch(std::declval<const T&>())), N>{this->fetch(each)...};
+      },
+      xs);
+  }
+  template <class K, class T>
+  auto fetch(const std::map<K, T>& xs) {
+    std::map<K, decltype(fetch(xs.begin()->second))> out;
+    for (const auto& [key, each] : xs)
+      out.emplace(key, fetch(each));
     return out;
   }
   template <class... Ts>
@@ -166,10 +185,11 @@ private:
   template <class R, class... Ps, class... As>
   remote_value<R> schedule_lambda(const closure_options& options, R (*)(worker_context&, Ps...),
                                   const void* key, As&&... as) {
-    return remote_value<R>{
-      put(detail::encode_call<Ps...>(name_of(key), std::forward<As>(as)...), options)};
+    auto name = name_of(key, typeid(R(worker_context&, Ps...)));
+    return remote_value<R>{put(detail::encode_call<Ps...>(name, std::forward<As>(as)...), options)};
   }
-  static std::string_view name_of(const void* address);
+  /// @param type of the function, for the error of one that is not registered
+  static std::string_view name_of(const void* address, const std::type_info& type);
   remote_handle put(detail::call call, const closure_options& options);
   std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(const void* function);
   std::shared_ptr<cluster> owner() const;

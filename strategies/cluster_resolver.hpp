@@ -18,14 +18,20 @@ namespace troupe {
 struct cluster_config {
   cluster_spec cluster{};
   own_task task{};
-  std::string rpc_layer{};      ///< "grpc" prefixes addresses with "grpc://"; empty: no prefix
-  std::string environment{};    ///< free text, e.g. "cloud"
-  std::string session_master{}; ///< wins over every address in `master`
+  std::string rpc_layer{};           ///< "grpc" prefixes addresses with "grpc://"; empty: no prefix
+  std::string environment{};         ///< free text, e.g. "cloud"
+  std::string session_master{};      ///< wins over every address in `master`
+  std::vector<std::string> fields{}; ///< names of all fields that are there, sorted
 };
 
+/// Whether `config` describes a cluster, or none at all: a task without one, as when the field has
+/// another name (`sparseCluster`), would make every process train alone. `bad_config` names the
+/// field that is missing and those that are there.
+result<void> validate_whole(const cluster_config& config, std::string_view what);
+
 /// From the text of {"cluster": {...}, "task": {"type", "index"}, "rpc_layer", "environment",
-/// "session_master"}, all optional, others ignored. A
-/// numeric type is taken as its digits, an index in a string as its number (row PS-Z7).
+/// "session_master"}, all optional. Others are ignored, unless they look like one of these
+/// misspelt. A numeric type is taken as its digits, an index in a string as its number (row PS-Z7).
 /// `bad_config` names `what`, the field and the value.
 result<cluster_config> parse_cluster_config(std::string_view text, std::string_view what);
 

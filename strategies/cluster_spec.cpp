@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+
+#include <troupe/core/nearest_word.hpp>
 
 namespace troupe {
 
@@ -15,9 +19,43 @@ failure bad_config(std::string text) {
   return make_failure(errc::bad_config, "cluster: " + std::move(text));
 }
 
+constexpr std::array<std::string_view, 4> jobs_of_training{"chief", "worker", "ps", "evaluator"};
+
 bool is_job_of_training(std::string_view job) {
-  static constexpr std::array<std::string_view, 4> names{"chief", "worker", "ps", "evaluator"};
-  return std::find(names.begin(), names.end(), job) != names.end();
+  return std::find(jobs_of_training.begin(), jobs_of_training.end(), job) != jobs_of_training.end();
+}
+
+std::string no_such_job(std::string_view job) {
+  return quoted(job) + " is not one of chief, worker, ps, evaluator"
+         + did_you_mean(job, jobs_of_training);
+}
+
+/// Empty: nothing is wrong with it.
+std::string complaint_of_address(std::string_view address) {
+  const auto colon = address.rfind(':');
+  if (address.find("//") != std::string_view::npos)
+    return "expected host:port, without a scheme";
+  if (colon == std::string_view::npos || colon == 0)
+    return "expected host:port";
+  std::uint32_t port = 0;
+  const auto text = address.substr(colon + 1);
+  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (text.empty() || wrong == std::errc::invalid_argument || end != text.data() + text.size())
+    return "expected host:port with a number as the port";
+  if (wrong != std::errc{} || port == 0 || port > 65'535)
+    return "the port must be from 1 to 65535";
+  return {};
+}
+
+/// The same for all spellings of one place. @pre it is a good one
+std::string place_of(const std::string& address) {
+  const auto colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  for (char& c : host)
+    c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (host == "localhost")
+    host = "127.0.0.1";
+  return host + ":" + std::to_string(std::stoul(address.substr(colon + 1)));
 }
 
 std::size_t tasks_in(const cluster_spec& spec, std::string_view job) {
@@ -36,7 +74,7 @@ result<void> validate_jobs(const cluster_spec& spec) {
     return bad_config("there is no job in it");
   for (const auto& [job, tasks] : spec.as_map()) {
     if (!is_job_of_training(job))
-      return bad_config("job " + quoted(job) + " is not one of chief, worker, ps, evaluator");
+      return bad_config("job " + no_such_job(job));
     for (const auto& [index, address] : tasks)
       if (address.empty())
         return bad_config("task " + job + ":" + std::to_string(index) + " has the address \"\"");
@@ -56,7 +94,7 @@ result<void> validate_own(const cluster_spec& spec, const own_task& own) {
     return {};
   const auto& type = *own.type;
   if (!is_job_of_training(type))
-    return bad_config("task type " + quoted(type) + " is not one of chief, worker, ps, evaluator");
+    return bad_config("task type " + no_such_job(type));
   if (tasks_in(spec, type) == 0) {
     if (type == "evaluator")
       return {};
@@ -164,6 +202,27 @@ result<void> validate_parameter_server_cluster(const cluster_spec& spec, const o
   if (auto jobs = validate_jobs(spec); !jobs)
     return jobs;
   return validate_own(spec, own);
+}
+
+std::string task_words(std::string_view job, std::uint32_t index) {
+  return std::string{job} + "[" + std::to_string(index) + "]";
+}
+
+result<void> validate_addresses(const cluster_spec& spec) {
+  std::map<std::string, std::string> whose; // place -> task
+  for (const auto& [job, tasks] : spec.as_map()) {
+    if (!is_job_of_training(job))
+      return bad_config("job " + no_such_job(job));
+    for (const auto& [index, address] : tasks) {
+      const auto task = task_words(job, index);
+      if (const auto why = complaint_of_address(address); !why.empty())
+        return bad_config(task + " is " + quoted(address) + ": " + why);
+      if (const auto [at, is_new] = whose.emplace(place_of(address), task); !is_new)
+        return bad_config(at->second + " and " + task + " have the same address, "
+                          + quoted(address));
+    }
+  }
+  return {};
 }
 
 result<void> validate_coordinator_name(std::string_view name) {

@@ -82,6 +82,15 @@ struct own_task {
 /// value.
 result<void> validate_parameter_server_cluster(const cluster_spec& spec, const own_task& own = {});
 
+/// "chief[0]": a task as the description has it.
+std::string task_words(std::string_view job, std::uint32_t index);
+
+/// Whether every task of `spec` can be called: its job is one that there is (chief, worker, ps,
+/// evaluator), its address is "host:port" with a port from 1 to 65535, and no two tasks have the
+/// same one (letter case and "localhost" for 127.0.0.1 make no difference). `bad_config` names the
+/// tasks and quotes what stands there.
+result<void> validate_addresses(const cluster_spec& spec);
+
 /// Whether a coordinator may go by this job name: not `worker`, not `ps`, not empty (row PS-A9).
 /// `bad_config`.
 result<void> validate_coordinator_name(std::string_view name);

@@ -229,7 +229,7 @@ device_tensor replica_context::all_gather(const device_tensor& x, std::int64_t a
                                           const collective_options& options) {
   check_current("all_gather");
   check_place("all_gather", x);
-  return device().put(gather_here(device().get(x), axis, options, true));
+  return device().put(gather_here(device().get(x), axis, options, true, gathers_any_extent()));
 }
 
 device_tensor replica_context::broadcast(const device_tensor& x, std::uint32_t root,

@@ -20,14 +20,14 @@ distributed_batch::distributed_batch(input_step step, std::uint32_t live, empty_
                                      std::shared_ptr<const detail::placed_input> placed)
   : pieces_{std::move(step.pieces)}, live_{live}, empties_{empties}, placed_{std::move(placed)} {}
 
-const element& distributed_batch::piece(std::size_t replica) const {
+const element& distributed_batch::piece(std::size_t replica) const& {
   if (replica >= pieces_.size())
     throw_failure(errc::out_of_range, "distributed_batch: piece " + std::to_string(replica) + " of "
                                         + std::to_string(pieces_.size()));
   return pieces_[replica].data;
 }
 
-const std::vector<std::uint64_t>& distributed_batch::global_rows(std::size_t replica) const {
+const std::vector<std::uint64_t>& distributed_batch::global_rows(std::size_t replica) const& {
   (void)piece(replica);
   return pieces_[replica].global_rows;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/device_port.hpp>
@@ -56,9 +57,14 @@ public:
                     std::shared_ptr<const detail::placed_input> placed = {});
 
   std::size_t size() const { return pieces_.size(); }
-  const element& piece(std::size_t replica) const;
+  /// Of a temporary batch by value.
+  const element& piece(std::size_t replica) const&;
+  element piece(std::size_t replica) && { return std::as_const(*this).piece(replica); }
   /// For every row of the piece its place in the pass.
-  const std::vector<std::uint64_t>& global_rows(std::size_t replica) const;
+  const std::vector<std::uint64_t>& global_rows(std::size_t replica) const&;
+  std::vector<std::uint64_t> global_rows(std::size_t replica) && {
+    return std::as_const(*this).global_rows(replica);
+  }
   bool is_empty(std::size_t replica) const;
   /// Where a copy of the piece was put before the replica asks for it: the replica's GPU; none: it
   /// is in host memory alone (rows SYNC-INP-7, I27). `replica_context::on_device` has the copy.

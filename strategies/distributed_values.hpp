@@ -42,22 +42,28 @@ public:
   /// One for each replica; none: all are there.
   const std::vector<bool>& absent() const { return absent_; }
   void set_absent(std::vector<bool> absent) { absent_ = std::move(absent); }
-  /// Of local replica `i`; throws `out_of_range`.
-  const T& operator[](std::size_t i) const {
+  /// Of local replica `i`; throws `out_of_range`. Of a temporary, here and below, by value.
+  const T& operator[](std::size_t i) const& {
     check(i);
     return components_[i];
   }
-  T& operator[](std::size_t i) {
+  T& operator[](std::size_t i) & {
     check(i);
     return components_[i];
+  }
+  T operator[](std::size_t i) && {
+    check(i);
+    return std::move(components_[i]);
   }
   /// Row SYNC-LOC-1.
-  const storage& local_results() const { return components_; }
+  const storage& local_results() const& { return components_; }
+  storage local_results() && { return std::move(components_); }
   auto begin() const { return components_.begin(); }
   auto end() const { return components_.end(); }
 
   /// The one value that all components are; throws `mismatch` when they differ.
-  const T& as_single() const {
+  T as_single() && { return std::as_const(*this).as_single(); }
+  const T& as_single() const& {
     check(0);
     for (std::size_t i = 1; i < components_.size(); ++i)
       if (!(components_[i] == components_[0]))

@@ -1,29 +1,30 @@
 #include <troupe/strategies/function.hpp>
 
-#include <cxxabi.h>
-#include <cstdlib>
+#include <stdexcept>
 
 namespace troupe::detail {
 
-std::string readable_name(const std::type_info& type) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text{
-    abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free};
-  return status == 0 && text ? std::string{text.get()} : std::string{type.name()};
-}
+namespace {
+
+constexpr std::uint8_t with_marks = 1; // what such a call begins with; others with 0
+
+} // namespace
 
 call_reader::call_reader(const payload& call) {
   auto in = std::make_unique<checked_reader>(call);
-  std::uint8_t count = 0;
-  (*in)(count);
-  has_inputs_ = count > 0;
-  if (!has_inputs_) {
+  std::uint8_t lead = 0;
+  (*in)(lead);
+  if (lead > with_marks)
+    throw std::length_error("a call begins with " + std::to_string(lead));
+  has_marks_ = lead == with_marks;
+  if (!has_marks_) {
     main_ = std::move(in);
     return;
   }
-  (*in)(own_bytes_);
+  std::uint32_t count = 0;
+  (*in)(count, own_bytes_);
   main_ = std::make_unique<checked_reader>(own_bytes_, call.tensors);
-  for (std::uint8_t i = 0; i < count; ++i) {
+  for (std::uint32_t i = 0; i < count; ++i) {
     input x;
     std::uint32_t begin = 0;
     (*in)(x.bytes, begin);
@@ -36,16 +37,36 @@ call_reader::call_reader(const payload& call) {
   }
 }
 
-const call_reader::input* call_reader::next_source() {
-  if (!has_inputs_)
-    return nullptr;
-  std::uint8_t is_input = 0;
-  (*main_)(is_input);
-  if (is_input == 0)
-    return nullptr;
+call_reader::mark call_reader::next_mark() {
+  if (!has_marks_)
+    return mark::whole;
+  std::uint8_t what = 0;
+  (*main_)(what);
+  if (what > static_cast<std::uint8_t>(mark::pieces))
+    throw std::length_error("an argument is marked " + std::to_string(what));
+  return static_cast<mark>(what);
+}
+
+const call_reader::input& call_reader::next_input() {
   if (next_input_ >= inputs_.size())
     throw std::length_error("a call has fewer inputs than its arguments say");
-  return &inputs_[next_input_++];
+  return inputs_[next_input_++];
+}
+
+std::size_t call_reader::next_size() {
+  cereal::size_type count = 0;
+  (*main_)(cereal::make_size_tag(count));
+  return count;
+}
+
+/// With inputs their bytes come in front of it, once they have arrived.
+void call_writer::finish() {
+  if (with_marks_ && call_.inputs.empty()) { // a list of none
+    plain_writer whole;
+    whole(with_marks, std::uint32_t{0}, bytes_.out.bytes);
+    bytes_.out.bytes = std::move(whole.out.bytes);
+  }
+  call_.arguments = std::make_shared<const payload>(std::move(bytes_.out));
 }
 
 } // namespace troupe::detail

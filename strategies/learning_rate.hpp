@@ -36,8 +36,9 @@ struct exponential_decay {
   bool staircase = false;
 };
 
-/// values[i] for the first i with t < boundaries[i], the last value after all. At most 8
-/// boundaries, ascending; one value more than boundaries.
+/// values[i] for the first i with t <= boundaries[i], the last value after all, as Keras'
+/// PiecewiseConstantDecay: with boundary 1000 the first 1001 updates (t from 0 to 1000) have
+/// values[0]. At most 8 boundaries, ascending; one value more than boundaries.
 struct piecewise_constant {
   std::vector<std::uint64_t> boundaries{};
   std::vector<float> values{};

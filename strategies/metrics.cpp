@@ -1,14 +1,19 @@
 #include <troupe/strategies/metrics.hpp>
 
+#include <span>
 #include <utility>
 #include <vector>
+
+#include <troupe/kernels/casts.hpp>
 
 namespace troupe {
 
 namespace {
 
-/// Elements as f64, f16 and bf16 excepted.
+/// Elements as f64.
 std::vector<double> doubles(const char* what, const tensor& x) {
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, std::string{what} + ": no value was given");
   std::vector<double> out;
   auto all = [&](auto zero) {
     for (const auto each : x.as<decltype(zero)>())
@@ -21,7 +26,16 @@ std::vector<double> doubles(const char* what, const tensor& x) {
     case dtype::i64: all(std::int64_t{}); return out;
     case dtype::f32: all(float{}); return out;
     case dtype::f64: all(double{}); return out;
-    default: break;
+    case dtype::f16:
+    case dtype::bf16: {
+      const std::span<const std::uint16_t> bits{
+        reinterpret_cast<const std::uint16_t*>(x.bytes().data()),
+        static_cast<std::size_t>(x.size())};
+      for (const auto each : bits)
+        out.push_back(x.type() == dtype::f16 ? kernels::f32_from_f16(each)
+                                             : kernels::f32_from_bf16(each));
+      return out;
+    }
   }
   throw_failure(errc::dtype_mismatch, std::string{what} + ": elements are " + to_string(x.type()));
 }

@@ -21,6 +21,10 @@ void check_value(const distributed_variable& v, const tensor& value) {
   if (v.type() != dtype::f32 && v.type() != dtype::f64)
     throw_failure(errc::invalid_argument, "moving average of variable '" + v.name() + "': it is "
                                             + to_string(v.type()) + ", expected f32 or f64");
+  if (!value.defined())
+    throw_failure(errc::invalid_argument, "moving average of variable '" + v.name()
+                                            + "': no value was given, expected "
+                                            + to_string(v.type()) + to_string(v.shape()));
   if (value.shape() != v.shape())
     throw_failure(errc::shape_mismatch, "moving average of variable '" + v.name()
                                           + "': the value has shape " + to_string(value.shape())

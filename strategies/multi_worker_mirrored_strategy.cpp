@@ -37,6 +37,14 @@ std::shared_ptr<const cluster_resolver> resolver_of(const runtime_options& optio
     .cluster = std::move(spec), .task = {.type = "worker", .id = options.peer}});
 }
 
+/// Who waits is said in front; what is missing, by the group.
+wait_listener wait_listener_of(runtime& rt, const multi_worker_options& how) {
+  const auto self = to_string(task_id{.job = job_kind::worker, .index = rt.options().peer});
+  return [self, to = how.on_wait ? how.on_wait : rt.services()->say](const std::string& text) {
+    to(self + ": " + text);
+  };
+}
+
 std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
                                  std::shared_ptr<const cluster_resolver> resolver = {}) {
   const auto& given = rt.options();
@@ -51,12 +59,13 @@ std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
                        .worker = given.peer,
                        .collective_timeout = how.collective_timeout,
                        .grace_ms = how.grace_ms,
+                       .on_wait = wait_listener_of(rt, how),
                        .resolver = resolver ? std::move(resolver) : resolver_of(given)};
   if (const auto& meeting = rt.services()->meeting)
     options.links =
       process_links::make(
         meeting, {.what = name, .devices = static_cast<std::uint32_t>(options.devices.size())},
-        after(rt.env().clock.now(), how.start_timeout))
+        after(rt.env().clock.now(), how.start_timeout), options.on_wait)
         .value_or_throw();
   auto out = std::make_shared<sync_state>(rt.services(), std::move(options));
   out->follow_runtime();
@@ -101,6 +110,11 @@ std::uint32_t multi_worker_mirrored_strategy::worker_index() const {
 
 void multi_worker_mirrored_strategy::barrier() const { detail::worker_barrier(*state_, "barrier"); }
 
+void multi_worker_mirrored_strategy::agree(const std::optional<failure>& why,
+                                           const std::string& what) const {
+  detail::agree(*state_, why, what);
+}
+
 std::vector<std::string> multi_worker_mirrored_strategy::exchange(const std::string& mine,
                                                                   const std::string& what) const {
   return detail::exchange_texts(*state_, mine, what);
@@ -113,7 +127,7 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
   const bool mean = op.op == reduce_op::mean;
   std::int64_t elements = 1;
   auto own = axis   ? reduce_axes("reduce", op, value, *axis, elements)
-             : mean ? widened_for_mean(value)
+             : mean ? mean_summand(value)
                     : value;
   auto total = own.clone();
   auto count = tensor::scalar(elements);
@@ -122,8 +136,8 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
   const replica_call call{
     .kind = "reduce of host values",
     .how = op.op == reduce_op::user ? op.user.name : std::string{to_string(op.op)},
-    .type = own.type(),
-    .shapes = {own.shape()}};
+    .type = value.type(),
+    .shapes = {mean ? shape_of_summand(own, value.type()) : own.shape()}};
   options.links
     ->run(troupe::to_string(call), after(of.env().clock.now(), options.collective_timeout),
           [&](collective_group& group, const collective_options& with) -> result<void> {
@@ -132,7 +146,7 @@ tensor reduce_over_workers(const sync_state& of, const reduction& op, const tens
             return group.all_reduce(count, reduce_op::sum, with);
           })
     .value_or_throw();
-  return mean ? divide(total, count.item<std::int64_t>()) : total;
+  return mean ? mean_of(total, value.type(), count.item<std::int64_t>()) : total;
 }
 
 } // namespace detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,11 @@ struct multi_worker_options {
   duration start_timeout = std::chrono::seconds{60};
   /// As in `replica_options`.
   std::uint64_t grace_ms = 10'000;
+  /// Hears every five seconds that a call here, or the construction, waits for other workers: for
+  /// whom, in what, and what came of the tries so far. On the thread or replica's lane that waits,
+  /// so it must not wait itself. None: it is written to stderr, unless a host brought the runtime's
+  /// environment.
+  std::function<void(const std::string& text)> on_wait{};
 };
 
 /// One replica on each device of each worker, every variable with a copy at each (rows SYNC-MWR).
@@ -65,6 +71,10 @@ public:
 
   /// Returns once all workers have called it.
   void barrier() const;
+  /// What one worker can't do, none does: every worker brings how its own part ended, and the first
+  /// failure is thrown on all of them, with its code, retry class and origin; `what` names the
+  /// part.
+  void agree(const std::optional<failure>& why, const std::string& what = "agree") const;
   /// What each worker says, in their order.
   std::vector<std::string> exchange(const std::string& mine,
                                     const std::string& what = "exchange") const;

@@ -100,6 +100,7 @@ optimizer::optimizer(const adam& x) {
   spec.beta_1 = x.beta_1;
   spec.beta_2 = x.beta_2;
   spec.epsilon = x.epsilon;
+  spec.lazy = x.lazy;
   spec_ = checked(std::move(spec));
 }
 

@@ -15,7 +15,9 @@ struct sgd {
   learning_rate_schedule learning_rate = 0.01f;
 };
 
-/// v = momentum * v - rate * g, p += v; `nesterov` looks one step ahead.
+/// v = momentum * v - rate * g, p += v; `nesterov` looks one step ahead. A sparse gradient moves
+/// the rows that it names and no others, as TensorFlow's kernels do: the velocity of the others
+/// rests (Keras from 2.11 on lets it decay and move them).
 struct momentum {
   learning_rate_schedule learning_rate = 0.01f;
   float momentum = 0.9f;
@@ -30,11 +32,20 @@ struct adagrad {
 };
 
 /// Adam with both bias corrections.
+///
+/// A sparse gradient (rows of an embedding table) counts as a dense one with zeros in the rows that
+/// it does not name, as in TensorFlow and Keras: m and v of every row decay, and what m has left
+/// moves every row, at each update. That costs a pass over the whole table and both slots, however
+/// few rows the gradient has. With `lazy` only the rows that are named move, and the cost is theirs
+/// alone: for large tables. The results differ: a row that is seldom named rests in between, with
+/// an m and v of the time when it was named last. Tables whose rows come and go by a hashed key can
+/// be lazy only. Dense gradients do not ask.
 struct adam {
   learning_rate_schedule learning_rate = 0.001f;
   float beta_1 = 0.9f;
   float beta_2 = 0.999f;
   float epsilon = 1e-7f;
+  bool lazy = false;
 };
 
 /// Any of them, or none: such variables take assignments and scatters only. Constructors throw

@@ -65,7 +65,9 @@ private:
   std::int64_t shards_;
 };
 
-/// As many parts as keep each at `min_shard_bytes` or more, at most `max_shards` and one per row.
+/// As many parts as `min_shard_bytes` goes into the variable's bytes, rounded up as TensorFlow
+/// does, at most `max_shards` and one per row. So, against the name, a part has `min_shard_bytes`
+/// at most (but for a row's rounding) until `max_shards` or the rows are reached.
 class min_size_partitioner {
 public:
   /// Throws `invalid_argument` when an argument is < 1. `bytes_per_string` is kept for parity; no

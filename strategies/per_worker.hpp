@@ -33,7 +33,10 @@ private:
 };
 
 /// A T of the executing worker that steps change: `per_worker_value<float>& total` in a step's
-/// parameters.
+/// parameters. The step has it for itself while it runs: of the steps of a worker that take the
+/// same value one runs at a time, on however many lanes; the others wait on theirs, hear of
+/// being cancelled, and their deadlines don't count the wait. A step that hangs and is given up
+/// keeps it: `input_failed` then, naming the closure.
 template <class T>
 struct per_worker_value {
   T value{};

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/core/thrown.hpp>
 #include <troupe/strategies/detail/worker_calls.hpp>
 
 namespace troupe {
@@ -30,16 +31,11 @@ bool is_consequence(errc code) {
          || code == errc::deadline || code == errc::mismatch;
 }
 
-failure current_failure() {
-  try {
-    throw;
-  } catch (const error& e) {
-    return e.details();
-  } catch (const std::exception& e) {
-    return make_failure(errc::user_code, e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, "something that is no std::exception");
-  }
+/// What `worker` failed with came from another one.
+bool is_consequence(const failure& why, std::uint32_t worker) {
+  return is_consequence(why.code)
+         || (is_known(why.where)
+             && why.where.task != task_id{.job = job_kind::worker, .index = worker});
 }
 
 /// Grammar: (kind ' ' round ' ' to ' ' step '\n')*.
@@ -151,15 +147,18 @@ bool preemption_checkpoint::state::talk(bool holds) {
 /// Of each worker "0" and its messages, or "1" and how its call failed.
 void preemption_checkpoint::state::deliver(const std::vector<std::string>& told) {
   std::optional<failure> first;
+  bool is_original = false;
   for (std::uint32_t from = 0; from < told.size(); ++from) {
     const auto& text = told[from];
     if (!text.starts_with('1'))
       continue;
-    auto why = detail::decode_outcome(text.substr(1));
-    if (why && (!first || (is_consequence(first->code) && !is_consequence(why->code)))) {
-      why->text = "worker " + std::to_string(from) + ": " + why->text;
-      first = std::move(why);
-    }
+    auto end = detail::decode_outcome(text.substr(1));
+    if (end)
+      continue;
+    const bool original = !is_consequence(end.error(), from);
+    if (!first || (original && !is_original))
+      first = detail::of_worker(from, std::move(end.error()));
+    is_original = is_original || original;
   }
   if (first)
     throw_failure(std::move(*first));
@@ -237,13 +236,13 @@ void preemption_checkpoint::finish() {
 /// What all workers have to say, after a call of this one failed. The others may be in the middle
 /// of a call of theirs, and come here once it has failed too.
 std::vector<std::string> preemption_checkpoint::state::report(const failure& why) {
-  of->interrupt(why.text);
+  of->interrupt(why);
   if (why.code == errc::peer_lost || why.code == errc::deadline)
     return {}; // the lost worker would not answer either, and its name is known
   for (int left = report_tries; left > 0; --left) {
     try {
       (void)detail::largest_of(*of, 1, check_name);
-      return detail::exchange_texts(*of, "1" + detail::encode_outcome(why), check_name);
+      return detail::exchange_texts(*of, "1" + detail::encode_outcome(*of, why), check_name);
     } catch (const error& e) { // what others did instead has failed now as well
       if (e.code() == errc::deadline)
         break;
@@ -256,6 +255,8 @@ std::vector<std::string> preemption_checkpoint::state::report(const failure& why
 /// their own call that failed with it.
 void preemption_checkpoint::failed() {
   auto& s = *state_;
+  if (ends_the_lane())
+    throw;
   const auto why = current_failure();
   const auto thrown = std::current_exception();
   s.open_call = false;
@@ -264,7 +265,7 @@ void preemption_checkpoint::failed() {
     s.deliver(s.report(why));
   } catch (const error& e) {
     // Another worker's is the cause of this one's.
-    if (is_consequence(why.code) && !is_consequence(e.code()))
+    if (is_consequence(why, s.of->options().worker) && !is_consequence(e.code()))
       throw;
   }
   std::rethrow_exception(thrown);

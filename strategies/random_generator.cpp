@@ -292,7 +292,7 @@ void random_generator::restore_value(const tensor& value) {
   state_->of->require_cross_replica("restore_value of a random_generator");
   if (value.type() != dtype::i64 || value.rank() != 1 || value.size() < 3)
     refuse("restore_value",
-           "the state is " + to_string(value.type()) + to_string(value.shape())
+           "the state is " + type_and_shape(value)
              + ", expected i64 with a seed, the common counter and a replica's at least");
   const auto words = value.as<std::int64_t>();
   const auto saved = words.subspan(2);

@@ -2,10 +2,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <vector>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/strategies/detail/data_lane.hpp>
 #include <troupe/strategies/detail/runtime_impl.hpp>
 #include <troupe/transport/host_transport.hpp>
@@ -31,9 +34,10 @@ runtime::impl::impl(runtime_options options, caf::actor_system* host)
   : options_{std::move(options)} {
   check_options();
   if (over_processes()) {
-    check_address(options_.coordinator_address, "coordinator_address");
-    check_address(options_.listen_address, "listen_address");
-    check_address(options_.data_listen_address, "data_listen_address");
+    check_address(options_.coordinator_address, options_.names.coordinator);
+    check_address(options_.listen_address, options_.names.listen);
+    check_address(options_.data_listen_address, options_.names.data_listen);
+    check_apart();
   }
   ports_ = make_production_ports();
   transport_ = make_host_transport(
@@ -82,13 +86,38 @@ void runtime::impl::check_peers() const {
                                       + " peers");
   if (options_.peers.size() == 1) // nobody calls
     return;
+  std::map<std::string, std::string> whose;
   for (std::size_t i = 0; i < options_.peers.size(); ++i) {
-    const auto field = "peers[" + std::to_string(i) + "]";
-    check_address(options_.peers[i], field.c_str());
-    if (split_address(options_.peers[i], field.c_str()).port == 0)
+    const auto field = peer_name(i);
+    check_address(options_.peers[i], field);
+    if (split_address(options_.peers[i], field).port == 0)
       throw_failure(errc::bad_config, "runtime: " + field + " is " + options_.peers[i]
                                         + ": the others must know its port");
+    if (const auto [at, is_new] = whose.emplace(options_.peers[i], field); !is_new)
+      throw_failure(errc::bad_config, "runtime: " + at->second + " and " + field
+                                        + " have the same address, " + options_.peers[i]);
   }
+}
+
+/// "TF_CONFIG worker:1"; "peers[1]" of one that was given by hand.
+std::string runtime::impl::peer_name(std::size_t i) const {
+  if (options_.described_by.empty() || i >= options_.peer_tasks.size())
+    return "peers[" + std::to_string(i) + "]";
+  return options_.described_by + " " + options_.peer_tasks[i];
+}
+
+/// A worker or server calls the coordinator at a port that it knows, and listens at another.
+void runtime::impl::check_apart() const {
+  if (!is_coordinator()
+      && split_address(options_.coordinator_address, options_.names.coordinator).port == 0)
+    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " is "
+                                      + options_.coordinator_address + ": "
+                                      + to_string(*options_.task) + " must know its port");
+  const bool has_port = split_address(options_.listen_address, options_.names.listen).port != 0;
+  if (has_port && !is_coordinator() && options_.listen_address == options_.coordinator_address)
+    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " and "
+                                      + options_.names.listen + " are the same address, "
+                                      + options_.listen_address);
 }
 
 void runtime::impl::start_or_end() {
@@ -105,8 +134,9 @@ void runtime::impl::start() {
   make_devices();
   if (is_synchronous()) {
     if (options_.peers.size() > 1)
-      services_->meeting =
-        worker_meeting::make(*env_, options_.peers, options_.peer, options_.token).value_or_throw();
+      services_->meeting = worker_meeting::make(*env_, options_.peers, options_.peer,
+                                                options_.token, options_.peer_tasks)
+                             .value_or_throw();
   } else if (is_coordinator()) {
     start_coordinator();
     if (!over_processes())
@@ -152,15 +182,17 @@ void runtime::impl::let_go() {
   }
 }
 
-void runtime::impl::check_address(const std::string& text, const char* field) const {
+void runtime::impl::check_address(const std::string& text, const std::string& field) const {
   auto host = split_address(text, field).host;
   bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
   if (!loopback && options_.token.empty())
-    throw_failure(errc::bad_config, std::string{"runtime: "} + field + " is " + text
-                                      + ", which other machines reach: a token is needed");
+    throw_failure(errc::bad_config, "runtime: " + field + " is " + text
+                                      + ", which other machines reach: a token is needed; "
+                                      + std::string{token_advice});
 }
 
-auto runtime::impl::split_address(const std::string& text, const char* field) -> address_parts {
+auto runtime::impl::split_address(const std::string& text, const std::string& field)
+  -> address_parts {
   auto colon = text.rfind(':');
   address_parts out;
   unsigned long port = 0;
@@ -172,8 +204,8 @@ auto runtime::impl::split_address(const std::string& text, const char* field) ->
     if (used != text.size() - colon - 1 || port > 65535)
       throw std::invalid_argument{"port"};
   } catch (const std::exception&) {
-    throw_failure(errc::bad_config,
-                  std::string{"runtime: "} + field + " is '" + text + "', expected host:port");
+    throw_failure(errc::bad_config, "runtime: " + field + " is '" + text
+                                      + "', expected host:port with a port up to 65535");
   }
   out.host = text.substr(0, colon);
   if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
@@ -198,6 +230,19 @@ void runtime::impl::make_system(caf::actor_system* host) {
   system_ = own_system_.get();
 }
 
+namespace {
+
+/// Says on stderr who was not let in, each text once: a supervisor may send the same one for ever.
+std::function<void(const failure&)> refusal_log() {
+  return [said = std::set<std::string>{}](const failure& why) mutable {
+    constexpr std::size_t texts_max = 100;
+    if (said.size() < texts_max && said.insert(why.text).second)
+      std::fprintf(stderr, "troupe: refused: %s\n", to_string(why).c_str());
+  };
+}
+
+} // namespace
+
 membership_actor_options runtime::impl::membership_settings() {
   auto& table = function_table::global();
   membership_actor_options out{
@@ -210,17 +255,28 @@ membership_actor_options runtime::impl::membership_settings() {
              .functions_hash = table.hash(),
              .functions = table.lines()},
     .token = options_.token};
+  if (own_env_) // else the host traces what it wants to know
+    out.on_refused = refusal_log();
   out.core.detector.floor_ms = static_cast<std::int64_t>(options_.suspect_ms_min);
   membership_ended_ = std::make_shared<promise_slot<bool>>(*env_);
   out.ended = membership_ended_;
   if (over_processes()) {
-    auto at = split_address(options_.coordinator_address, "coordinator_address");
+    auto at = split_address(options_.coordinator_address, options_.names.coordinator);
     out.network = network_;
     out.listen_host = at.host;
     out.listen_port = at.port;
     out.published = std::make_shared<promise_slot<std::uint16_t>>(*env_);
   }
   return out;
+}
+
+std::function<void(const std::string&)> runtime::impl::notices() const {
+  if (options_.on_notice || !own_env_)
+    return options_.on_notice;
+  return [](const std::string& line) {
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    std::fflush(stderr); // the process may be about to leave without its last steps
+  };
 }
 
 coordinator_options runtime::impl::coordinator_settings() {
@@ -233,6 +289,7 @@ coordinator_options runtime::impl::coordinator_settings() {
                           .cancel_grace_ms = options_.cancel_grace_ms,
                           .max_strikes = options_.max_strikes};
   out.on_member = options_.on_member;
+  out.say = notices();
   out.queue.queue_len_max = options_.queue_len_max;
   out.queue.no_worker_ms_max = static_cast<std::int64_t>(options_.no_worker_ms_max);
   return out;
@@ -283,8 +340,8 @@ void runtime::impl::follow_worker(const worker_actor& actor, const local_member&
       auto there = cluster.lock();
       if (how || !there) // by order
         return;
-      auto why = make_failure(how.error().code,
-                              "the last worker of this process has left: " + how.error().text);
+      auto why = how.error();
+      why.text = "the last worker of this process has left: " + why.text;
       there->post(std::make_shared<no_worker_call>(std::move(why)));
     });
 }
@@ -334,6 +391,9 @@ void runtime::impl::start_coordinator() {
     [this](std::uint32_t server, term_no term) { return link_from_program(server, term); },
     [this](std::uint32_t server, term_no term) { return vault_from_program(server, term); },
     options_.request_timeout);
+  cluster_->expect_workers(
+    options_.worker_tasks.empty() ? first_tasks(options_.workers) : options_.worker_tasks,
+    over_processes());
 }
 
 member_options runtime::impl::member_settings(const task_id& task, local_member& local) {
@@ -350,8 +410,8 @@ member_options runtime::impl::member_settings(const task_id& task, local_member&
     out.membership = membership_;
     return out;
   }
-  auto to = split_address(options_.coordinator_address, "coordinator_address");
-  auto at = split_address(options_.listen_address, "listen_address");
+  auto to = split_address(options_.coordinator_address, options_.names.coordinator);
+  auto at = split_address(options_.listen_address, options_.names.listen);
   out.network = network_;
   out.coordinator_host = to.host;
   out.coordinator_port = to.port;
@@ -474,6 +534,7 @@ void runtime::impl::start_worker() {
                                  control->end({task, self}, {});
                                },
                              .own_process = true,
+                             .say = notices(),
                              .lanes_out = local.lanes});
   follow_end(actor);
   watch_devices(task, actor);

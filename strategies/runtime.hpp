@@ -30,12 +30,21 @@ struct device_info {
   device_facts facts{};
 };
 
+/// What the user calls the addresses of a runtime, for errors.
+struct address_names {
+  std::string coordinator = "coordinator_address"; ///< "TF_CONFIG chief[0]", "--troupe-coordinator"
+  std::string listen = "listen_address";
+  std::string data_listen = "data_listen_address";
+};
+
 struct runtime_options {
   // within one process
   std::uint32_t workers = 2;
   std::uint32_t servers = 2;
   /// Indices of the server tasks, ascending; empty: 0 to servers - 1.
   std::vector<std::uint32_t> server_tasks{};
+  /// The same of the worker tasks.
+  std::vector<std::uint32_t> worker_tasks{};
   /// Compute lanes of a worker: closures that it runs at once.
   std::uint32_t lanes_per_worker = 1;
 
@@ -59,6 +68,7 @@ struct runtime_options {
   /// data.
   std::string listen_address = "127.0.0.1:0";
   std::string data_listen_address = "127.0.0.1:0";
+  address_names names{};
   /// Tensors between processes of one host go through shared memory; off: over TCP as between
   /// hosts. Where memory can't be shared they go over TCP anyway, and the trace says why.
   bool shared_memory = true;
@@ -71,6 +81,11 @@ struct runtime_options {
   /// runtime has devices and no parameter-server cluster: for synchronous strategies.
   std::vector<std::string> peers{};
   std::uint32_t peer = 0; ///< place of this process among them
+  /// Their tasks, "chief", "worker:0", for errors; empty: "worker:" and the place.
+  std::vector<std::string> peer_tasks{};
+  /// What described them, for errors: "TF_CONFIG", "--cluster FILE"; empty: they were given by
+  /// hand.
+  std::string described_by{};
   /// What described these workers; null: they were given by hand.
   std::shared_ptr<const cluster_resolver> resolver{};
 
@@ -103,6 +118,10 @@ struct runtime_options {
   /// Called for every member that comes and goes, for launchers and status pages. On an actor's
   /// thread: must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
+  /// Takes a line about what goes wrong and may come to an error or an end of this process: a step
+  /// that takes its workers with it, one that hangs past its deadline. Null: it goes to stderr, and
+  /// nowhere for a host that brings its own environment. On an actor's thread: must not wait.
+  std::function<void(const std::string& line)> on_notice{};
   /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
   bool handle_signals = false;
 };
@@ -141,8 +160,9 @@ public:
   ~runtime();
 
   /// Reads `--cluster FILE`, flags that begin with `--troupe-`, and TF_CONFIG; leaves every other
-  /// flag to the program. Embedded when none of them names a cluster. Throws `bad_config` naming
-  /// the flag or field and the value.
+  /// flag to the program. Embedded when none of them names a cluster. Half a description, of which
+  /// a task or the addresses are missing, is refused. Throws `bad_config` naming the flag or field
+  /// and the value. `--troupe-help` prints `flags_help()` and ends the program with 0.
   static runtime from_args(int argc, char** argv);
   static runtime_options options_from_args(int argc, char** argv);
   /// The same for programs of synchronous strategies, which run in every process: `--cluster FILE`
@@ -151,8 +171,10 @@ public:
   /// itself (row SYNC-MWR-15).
   static runtime synchronous_from_args(int argc, char** argv);
   static runtime_options synchronous_options_from_args(int argc, char** argv);
+  /// Every flag of Troupe's, a line each, for a program's own help.
+  static std::string flags_help();
   /// What a resolver says, on top of `options`. Throws `invalid_argument` when it does not know
-  /// this process's type or id, or when they are not in the cluster.
+  /// this process's type or id, or when they are not in the cluster, and as `validate_addresses`.
   static runtime_options synchronous_options(std::shared_ptr<const cluster_resolver> resolver,
                                              runtime_options options);
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <map>
 
+#include <troupe/core/nearest_word.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/strategies/cluster_resolver.hpp>
 #include <troupe/strategies/cluster_roles.hpp>
@@ -51,10 +53,18 @@ task_id task_from(const std::string& flag, const std::string& value) {
   return out;
 }
 
+/// Errors of a description say where it stands.
+void check(const result<void>& verdict, const std::string& where) {
+  if (!verdict)
+    throw_failure(verdict.error().code,
+                  (where.empty() ? where : where + ": ") + verdict.error().text);
+}
+
 /// Takes counts and addresses of a cluster specification that names this process.
 void apply_cluster(runtime_options& options, const cluster_spec& spec, const own_task& own,
                    const std::string& what) {
-  validate_parameter_server_cluster(spec, own).value_or_throw();
+  check(validate_parameter_server_cluster(spec, own), what);
+  check(validate_addresses(spec), what);
   if (!own.type)
     throw_failure(errc::bad_config,
                   what + " has a cluster but no task.type: what is this process?");
@@ -65,12 +75,18 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
   options.workers = spec.num_tasks("worker");
   options.servers = spec.num_tasks("ps");
   options.server_tasks = spec.task_indices("ps"); // may have gaps (row PS-Z4)
+  options.worker_tasks = spec.task_indices("worker");
   options.coordinator_address = spec.task_address("chief", 0);
+  options.described_by = what;
+  options.names.coordinator = what + " " + task_words("chief", 0);
   auto own_address = spec.task_address(*own.type, task.index);
-  if (task.job != job_kind::chief)
+  if (task.job != job_kind::chief) {
     options.listen_address = own_address;
+    options.names.listen = what + " " + task_words(*own.type, task.index);
+  }
   // the one port a task is for control; data takes another on the same host
   options.data_listen_address = own_address.substr(0, own_address.rfind(':')) + ":0";
+  options.names.data_listen = what + " " + task_words(*own.type, task.index);
 }
 
 /// "auto": shared memory within a host; "tcp": never.
@@ -87,51 +103,122 @@ struct cluster_flags {
 
 using setter = std::function<void(const std::string& flag, const std::string& value)>;
 
-std::map<std::string, setter> flags_of(runtime_options& options, cluster_flags& cluster) {
+/// Who takes a flag.
+enum class taker : std::uint8_t { all, servers, equals };
+
+struct flag {
+  setter set{};
+  const char* value = ""; ///< what stands behind it
+  const char* help = "";
+  taker of = taker::all;
+};
+
+using flag_table = std::map<std::string, flag>;
+
+flag_table flags_of(runtime_options& options, cluster_flags& cluster) {
+  auto address = [](std::string& to, std::string& name) -> setter {
+    return [&](auto& f, auto& v) {
+      to = v;
+      name = f;
+    };
+  };
+  constexpr auto servers = taker::servers;
   return {
-    {"--cluster", [&](auto&, auto& v) { cluster.file = v; }},
-    {"--troupe-task", [&](auto&, auto& v) { cluster.task = v; }},
-    {"--troupe-workers", [&](auto& f, auto& v) { options.workers = number(f, v); }},
-    {"--troupe-servers", [&](auto& f, auto& v) { options.servers = number(f, v); }},
-    {"--troupe-lanes", [&](auto& f, auto& v) { options.lanes_per_worker = number(f, v); }},
-    {"--troupe-device", [&](auto& f, auto& v) { options.devices.push_back(device(f, v)); }},
-    {"--troupe-start-workers", [&](auto& f, auto& v) { options.start_workers = number(f, v); }},
-    {"--troupe-coordinator", [&](auto&, auto& v) { options.coordinator_address = v; }},
-    {"--troupe-listen", [&](auto&, auto& v) { options.listen_address = v; }},
-    {"--troupe-data-listen", [&](auto&, auto& v) { options.data_listen_address = v; }},
-    {"--troupe-transport", [&](auto& f, auto& v) { options.shared_memory = shares_memory(f, v); }},
-    {"--troupe-cluster-name", [&](auto&, auto& v) { options.cluster_name = v; }},
+    {"--cluster",
+     {[&](auto&, auto& v) { cluster.file = v; }, "FILE",
+      "description of the cluster: jobs and their tasks' addresses, as in TF_CONFIG"}},
+    {"--task",
+     {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
+      "which of them this process is: chief, worker:N or evaluator (synchronous programs)",
+      taker::equals}},
+    {"--troupe-task",
+     {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
+      "which task this process is: chief, worker:N or ps:N; else as TF_CONFIG says"}},
+    {"--troupe-coordinator",
+     {address(options.coordinator_address, options.names.coordinator), "HOST:PORT",
+      "the coordinator's address, instead of a description; for the chief where it listens",
+      servers}},
+    {"--troupe-listen",
+     {address(options.listen_address, options.names.listen), "HOST:PORT",
+      "where a worker or server listens for control (127.0.0.1, any port)", servers}},
+    {"--troupe-data-listen",
+     {address(options.data_listen_address, options.names.data_listen), "HOST:PORT",
+      "where a server or the coordinator listens for data (127.0.0.1, any port)", servers}},
+    {"--troupe-workers",
+     {[&](auto& f, auto& v) { options.workers = number(f, v); }, "N",
+      "workers of the cluster, or of this process (2)", servers}},
+    {"--troupe-servers",
+     {[&](auto& f, auto& v) { options.servers = number(f, v); }, "N",
+      "parameter servers of the cluster, or of this process (2)", servers}},
+    {"--troupe-start-workers",
+     {[&](auto& f, auto& v) { options.start_workers = number(f, v); }, "N",
+      "workers that the start waits for (1)", servers}},
+    {"--troupe-cluster-name",
+     {[&](auto&, auto& v) { options.cluster_name = v; }, "NAME",
+      "members of a cluster of another name are refused (troupe)", servers}},
+    {"--troupe-lanes",
+     {[&](auto& f, auto& v) { options.lanes_per_worker = number(f, v); }, "N",
+      "closures that a worker runs at once (1)"}},
+    {"--troupe-device",
+     {[&](auto& f, auto& v) { options.devices.push_back(device(f, v)); }, "DEVICE",
+      "cpu:N or gpu:N that steps run on, once for each"}},
+    {"--troupe-transport",
+     {[&](auto& f, auto& v) { options.shared_memory = shares_memory(f, v); }, "auto|tcp",
+      "tcp: no shared memory between processes of a host (auto)"}},
   };
 }
 
+constexpr const char* help_flag = "--troupe-help";
+
 using given_flags = std::vector<std::pair<std::string, std::string>>;
 
-/// Those of the command line that are Troupe's, in order.
-given_flags read_flags(int argc, char** argv, const std::map<std::string, setter>& flags) {
+[[noreturn]] void unknown_flag(const std::string& name, const flag_table& flags) {
+  std::vector<std::string_view> known{help_flag};
+  for (const auto& [each, _] : flags)
+    known.push_back(each);
+  throw_failure(errc::bad_config, "there is no flag '" + name + "'" + did_you_mean(name, known)
+                                    + "; " + help_flag + " lists them");
+}
+
+/// Those of the command line that are Troupe's, in order. `by`: what kind of program reads them.
+given_flags read_flags(int argc, char** argv, const flag_table& flags, taker by) {
   given_flags given;
   for (int i = 1; i < argc; ++i) {
-    std::string flag = argv[i];
+    std::string name = argv[i];
     std::string value;
-    auto equals = flag.find('=');
+    auto equals = name.find('=');
     bool inlined = equals != std::string::npos;
     if (inlined) {
-      value = flag.substr(equals + 1);
-      flag.resize(equals);
+      value = name.substr(equals + 1);
+      name.resize(equals);
     }
-    auto at = flags.find(flag);
-    if (at == flags.end()) {
-      if (flag.starts_with("--troupe-"))
-        bad_flag("flag", flag, "one of the --troupe- flags");
+    if (name == help_flag) {
+      std::fputs(runtime::flags_help().c_str(), stdout);
+      std::exit(0);
+    }
+    auto at = flags.find(name);
+    const bool is_ours = at != flags.end() && (at->second.of == taker::all || at->second.of == by);
+    if (!is_ours) {
+      if (at != flags.end() && by == taker::equals)
+        throw_failure(errc::bad_config,
+                      name + ": this program has no parameter servers and no coordinator: --cluster "
+                             "FILE with --task, or TF_CONFIG, describes its workers");
+      if (at == flags.end() && name.starts_with("--troupe-"))
+        unknown_flag(name, flags);
       continue; // the program's own
     }
     if (!inlined) {
       if (i + 1 >= argc)
-        bad_flag(flag, "", "a value");
+        bad_flag(name, "", "a value");
       value = argv[++i];
     }
-    given.emplace_back(flag, value);
+    given.emplace_back(name, value);
   }
   return given;
+}
+
+bool is_given(const given_flags& given, std::string_view name) {
+  return std::any_of(given.begin(), given.end(), [&](const auto& g) { return g.first == name; });
 }
 
 /// What stands in the environment, for all kinds of programs.
@@ -145,49 +232,82 @@ runtime_options options_of_environment() {
   return options;
 }
 
-std::optional<std::string> environment_variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text ? std::optional<std::string>{text} : std::nullopt;
+constexpr const char* tf_config = "TF_CONFIG";
+
+/// What TF_CONFIG says; nothing when it is not set.
+cluster_config config_of_environment() {
+  const char* text = std::getenv(tf_config);
+  return text ? parse_cluster_config(text, tf_config).value_or_throw() : cluster_config{};
+}
+
+/// A description of which one half is missing is none that a process may guess the rest of: it
+/// would train alone, and into the same checkpoints as the others.
+void refuse_half(const runtime_options& options, const given_flags& given,
+                 const std::string& task_flag) {
+  if (!options.task) {
+    for (const char* name : {"--troupe-coordinator", "--troupe-listen", "--troupe-data-listen"})
+      for (const auto& [flag, value] : given)
+        if (flag == name)
+          throw_failure(errc::bad_config, flag + " is '" + value
+                                            + "', but nothing says which task of the cluster this "
+                                              "process is: give --troupe-task chief, worker:N or ps:N");
+    return;
+  }
+  if (options.described_by.empty() && !is_given(given, "--troupe-coordinator"))
+    throw_failure(errc::bad_config, "--troupe-task is '" + task_flag
+                                      + "', but nothing says where the coordinator is: give "
+                                        "--troupe-coordinator HOST:PORT, --cluster FILE or TF_CONFIG");
 }
 
 } // namespace
+
+std::string runtime::flags_help() {
+  runtime_options options;
+  cluster_flags cluster;
+  std::string out =
+    "Flags of Troupe's runtime (TF_CONFIG and TROUPE_TOKEN in the environment are read too):\n";
+  auto line = [&](std::string name, const std::string& help) {
+    constexpr std::size_t width = 34;
+    name.resize(std::max(width, name.size() + 2), ' ');
+    out += "  " + name + help + "\n";
+  };
+  for (const auto& [name, each] : flags_of(options, cluster))
+    line(name + " " + each.value, each.help);
+  line(help_flag, "prints this text and ends the program");
+  return out;
+}
 
 runtime_options runtime::options_from_args(int argc, char** argv) {
   auto options = options_of_environment();
   cluster_flags cluster;
   auto flags = flags_of(options, cluster);
-  const auto given = read_flags(argc, argv, flags);
+  const auto given = read_flags(argc, argv, flags, taker::servers);
   auto apply_given = [&] { // again after a cluster description: what is said by hand wins
-    for (const auto& [flag, value] : given)
-      flags.at(flag)(flag, value);
+    options.devices.clear();
+    for (const auto& [name, value] : given)
+      flags.at(name).set(name, value);
   };
   apply_given();
-  bool coordinator_given = std::any_of(
-    given.begin(), given.end(), [](const auto& g) { return g.first == "--troupe-coordinator"; });
+  cluster_config config;
+  std::string where = tf_config;
   if (!cluster.file.empty()) {
     auto ports = make_production_ports();
-    auto config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
-    if (!cluster.task.empty()) {
-      auto task = task_from("--troupe-task", cluster.task);
-      config.task = {.type = to_string(task.job), .id = task.index};
-    }
-    apply_cluster(options, config.cluster, config.task, "--cluster " + cluster.file);
-    apply_given();
-    return options;
+    config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
+    where = "--cluster " + cluster.file;
+  } else if (!is_given(given, "--troupe-coordinator")) {
+    config = config_of_environment();
+    check(validate_whole(config, tf_config), "");
   }
-  tf_config_resolver resolver{environment_variable};
-  auto spec = coordinator_given ? cluster_spec{} : resolver.cluster().value_or_throw();
-  if (spec) {
-    auto own = resolver.task().value_or_throw();
-    if (!cluster.task.empty()) {
-      auto task = task_from("--troupe-task", cluster.task);
-      own = {.type = to_string(task.job), .id = task.index};
-    }
-    apply_cluster(options, spec, own, "TF_CONFIG");
-    apply_given();
-  } else if (!cluster.task.empty()) {
-    options.task = task_from("--troupe-task", cluster.task);
+  if (!cluster.task.empty()) {
+    auto task = task_from("--troupe-task", cluster.task);
+    options.task = task;
+    config.task = {.type = to_string(task.job), .id = task.index};
   }
+  if (config.cluster || !cluster.file.empty()) {
+    apply_cluster(options, config.cluster, config.task, where);
+    apply_given();
+  }
+  refuse_half(options, given, cluster.task);
   return options;
 }
 
@@ -226,6 +346,10 @@ std::shared_ptr<const cluster_resolver> resolver_of(cluster_config config) {
     simple_resolver_options{.cluster = std::move(config.cluster), .task = std::move(config.task)});
 }
 
+std::string task_text(const std::string& job, std::uint32_t index) {
+  return job == "worker" ? job + ":" + std::to_string(index) : job;
+}
+
 } // namespace
 
 runtime_options runtime::synchronous_options(std::shared_ptr<const cluster_resolver> resolver,
@@ -237,16 +361,22 @@ runtime_options runtime::synchronous_options(std::shared_ptr<const cluster_resol
   if (!own.id)
     throw_failure(errc::invalid_argument, "cluster resolver: task id is not known");
   const cluster_task task{.job = *own.type, .index = *own.id};
+  check(validate_addresses(spec), options.described_by);
   options.peer = id_in_cluster(spec, task).value_or_throw();
   options.peers.clear();
-  const bool evaluates = *own.type == "evaluator"; // it has no part in the others' work
-  for (const char* job : {"chief", "worker"})
-    if (spec.has_job(job) && !evaluates)
-      for (const auto index : spec.task_indices(job))
-        options.peers.push_back(spec.task_address(job, index));
-  if (evaluates) {
-    options.peers.push_back(spec.task_address(*own.type, *own.id));
+  options.peer_tasks.clear();
+  const auto add = [&](const std::string& job, std::uint32_t index) {
+    options.peers.push_back(spec.task_address(job, index));
+    options.peer_tasks.push_back(task_text(job, index));
+  };
+  if (*own.type == "evaluator") { // it has no part in the others' work
+    add(*own.type, *own.id);
     options.peer = 0;
+  } else {
+    for (const char* job : {"chief", "worker"})
+      if (spec.has_job(job))
+        for (const auto index : spec.task_indices(job))
+          add(job, index);
   }
   options.resolver = std::move(resolver);
   return options;
@@ -256,18 +386,18 @@ runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
   auto options = options_of_environment();
   cluster_flags cluster;
   auto flags = flags_of(options, cluster);
-  flags.emplace("--task", [&](auto&, auto& v) { cluster.task = v; });
-  for (const auto& [flag, value] : read_flags(argc, argv, flags))
-    flags.at(flag)(flag, value);
+  for (const auto& [name, value] : read_flags(argc, argv, flags, taker::equals))
+    flags.at(name).set(name, value);
   cluster_config config;
   const bool from_file = !cluster.file.empty();
   if (from_file) {
     auto ports = make_production_ports();
     config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
+    if (!config.cluster)
+      throw_failure(errc::bad_config, "--cluster " + cluster.file + ": there is no job in it");
   } else {
-    const tf_config_resolver resolver{environment_variable};
-    config.cluster = resolver.cluster().value_or_throw();
-    config.task = resolver.task().value_or_throw();
+    config = config_of_environment();
+    check(validate_whole(config, tf_config), "");
   }
   if (!cluster.task.empty())
     config.task = equal_task_from("--task", cluster.task);
@@ -279,7 +409,8 @@ runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
     options.peers = {"127.0.0.1:0"};
     return options;
   }
-  require_own_task(config.task, from_file ? "--cluster " + cluster.file : "TF_CONFIG", from_file);
+  options.described_by = from_file ? "--cluster " + cluster.file : tf_config;
+  require_own_task(config.task, options.described_by, from_file);
   return synchronous_options(resolver_of(std::move(config)), std::move(options));
 }
 

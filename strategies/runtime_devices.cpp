@@ -1,5 +1,6 @@
 #include <troupe/strategies/detail/runtime_impl.hpp>
 
+#include <cstdio>
 #include <utility>
 
 namespace troupe {
@@ -19,6 +20,10 @@ void runtime::impl::make_devices() {
     device_plane_options{.cpu_devices = cpus,
                          .device = {.hang_after = options_.device_hang_after}});
   services_ = std::make_shared<detail::runtime_services>(*env_, *system_, devices_);
+  if (own_env_)
+    services_->say = [](const std::string& line) {
+      std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    };
   for (std::uint32_t i = 0; options_.devices.empty() && i < cpus; ++i)
     step_devices_.push_back({device_kind::cpu, i});
   const bool runs_steps = !over_processes() || options_.task->job == job_kind::worker;

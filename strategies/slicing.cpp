@@ -99,7 +99,7 @@ struct plan_builder {
 result<slice_plan> plan_mask(const shape_t& shape, const tensor& mask) {
   if (mask.type() != dtype::u8 || !mask.defined())
     return make_failure(errc::dtype_mismatch,
-                        "boolean mask: elements are " + to_string(mask.type()) + ", must be u8");
+                        "boolean mask: it is " + type_and_shape(mask) + ", must be of u8");
   const auto rank = mask.rank();
   if (rank == 0 || rank > shape.size()
       || !std::equal(mask.shape().begin(), mask.shape().end(), shape.begin()))

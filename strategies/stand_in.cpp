@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,43 +9,6 @@
 /// Replicas that have no data in a step: they make the calls of the others, with what changes
 /// nothing.
 namespace troupe {
-
-namespace {
-
-/// What changes nothing in a reduction.
-template <class T>
-void fill_neutral(tensor& x, reduce_op op) {
-  using limits = std::numeric_limits<T>;
-  T value{};
-  if (op == reduce_op::prod)
-    value = T{1};
-  else if (op == reduce_op::min)
-    value = limits::has_infinity ? limits::infinity() : limits::max();
-  else if (op == reduce_op::max)
-    value = limits::has_infinity ? -limits::infinity() : limits::lowest();
-  for (auto& each : x.mutable_as<T>())
-    each = value;
-}
-
-} // namespace
-
-tensor detail::neutral(dtype type, const shape_t& shape, reduce_op op) {
-  auto x = tensor::zeros(type, shape);
-  switch (type) {
-    case dtype::u8: fill_neutral<std::uint8_t>(x, op); break;
-    case dtype::i8: fill_neutral<std::int8_t>(x, op); break;
-    case dtype::i32: fill_neutral<std::int32_t>(x, op); break;
-    case dtype::i64: fill_neutral<std::int64_t>(x, op); break;
-    case dtype::f32: fill_neutral<float>(x, op); break;
-    case dtype::f64: fill_neutral<double>(x, op); break;
-    default:
-      if (op != reduce_op::sum && op != reduce_op::mean)
-        throw_failure(errc::invalid_argument,
-                      std::string{to_string(op)} + " of " + to_string(type)
-                        + " with a replica that has no data; use empty_pieces::call");
-  }
-  return x;
-}
 
 namespace {
 
@@ -120,7 +82,7 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
       xs.push_back(neutral(next->type, shape, op));
     (void)all_reduce(op, xs, next->options);
   } else if (next->kind == "all_gather") {
-    (void)gather_here(no_rows(*next), axis_of(*next), next->options, next->on_devices);
+    (void)gather_here(no_rows(*next), axis_of(*next), next->options, next->on_devices, true);
   } else if (next->kind == "broadcast") {
     const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
     if (root == replica_id_in_sync_group())

@@ -149,20 +149,54 @@ std::vector<tensor> with_value(const char* what, const per_replica<tensor>& valu
   return out;
 }
 
-/// For a replica of several workers that had no data: what changes nothing. `like`: some component,
-/// also one that counts for nothing.
-tensor stand_in_for(const reduction& op, const per_replica<tensor>& value,
-                    const per_replica<tensor>& like) {
-  const auto form = with_value("reduce", like)[0];
-  if (op.op == reduce_op::min || op.op == reduce_op::max)
-    for (const auto& each : value)
-      if (each.defined())
-        return each; // an extreme that is there already
-  if (op.op == reduce_op::user)
-    throw_failure(errc::invalid_argument,
-                  "reduce " + op.user.name + ": a replica had no data, which a user's reduction over "
-                                             "several workers can't leave out");
-  return detail::neutral(form.type(), form.shape(), op.op);
+/// As one row.
+tensor row_of(const tensor& x) {
+  auto shape = x.shape();
+  shape.insert(shape.begin(), 1);
+  return x.reshaped(std::move(shape));
+}
+
+/// No row of such.
+tensor no_row_like(const tensor& x) {
+  auto shape = x.shape();
+  shape.insert(shape.begin(), 0);
+  return tensor{x.type(), std::move(shape)};
+}
+
+/// A user's reduction has nothing that stands for no value: rows of those that have one are brought
+/// together, and reduced in order.
+tensor reduce_rows(const reduction& op, const tensor& rows) {
+  const auto shape = shape_t(rows.shape().begin() + 1, rows.shape().end());
+  std::vector<tensor> parts;
+  for (std::int64_t i = 0; i < rows.rows(); ++i)
+    parts.push_back(rows.rows(i, i + 1).reshaped(shape));
+  if (parts.empty())
+    throw_failure(errc::invalid_argument, "reduce " + op.user.name + ": no replica has a value");
+  return detail::reduce_tensors("reduce", op, parts);
+}
+
+/// One replica's part in a reduction over several workers. `x`: undefined where the replica had no
+/// data; `like`: has the type and shape that it would have.
+tensor reduce_over_replicas(replica_context& ctx, const reduction& op, const tensor& x,
+                            const tensor& like,
+                            const std::optional<std::vector<std::int64_t>>& axis) {
+  const bool mean = op.op == reduce_op::mean, there = x.defined();
+  if (op.op == reduce_op::user && !axis) {
+    const auto count = ctx.all_reduce(reduce_op::sum, std::int64_t{there ? 1 : 0});
+    return count == ctx.num_replicas_in_sync()
+             ? ctx.all_reduce(op, x)
+             : reduce_rows(op, ctx.all_gather(there ? row_of(x) : no_row_like(like)));
+  }
+  auto mine = there ? x : detail::neutral(like.type(), like.shape(), op.op);
+  if (!axis && !mean)
+    return ctx.all_reduce(op, mine);
+  std::int64_t elements = 1;
+  auto part =
+    axis ? detail::reduce_axes("reduce", op, mine, *axis, elements) : detail::mean_summand(mine);
+  if (!mean)
+    return ctx.all_reduce(op, part);
+  const auto total = ctx.all_reduce(reduce_op::sum, there ? elements : 0);
+  return detail::mean_of(ctx.all_reduce(reduce_op::sum, part), mine.type(), total);
 }
 
 } // namespace
@@ -184,29 +218,10 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& componen
   }
   const bool mean = op.op == reduce_op::mean;
   if (state_->options().workers > 1) {
-    auto all = run(
-      // Nothing by reference: a lane that is left behind may outlive this call.
-      [op, axis, mean, value, components](replica_context& ctx, const tensor& x) {
-        const auto own = mean && x.defined() ? detail::widened_for_mean(x) : x;
-        auto mine = own;
-        if (!own.defined())
-          mine = stand_in_for(op, value, components);
-        if (!own.defined() && mean)
-          mine = detail::widened_for_mean(mine);
-        if (!axis && !mean)
-          return ctx.all_reduce(op, mine);
-        if (!axis) {
-          const auto count = ctx.all_reduce(reduce_op::sum, std::int64_t{own.defined() ? 1 : 0});
-          return detail::divide(ctx.all_reduce(reduce_op::sum, mine), count);
-        }
-        std::int64_t elements = 0;
-        auto part = detail::reduce_axes("reduce", op, mine, *axis, elements);
-        if (!own.defined())
-          elements = 0;
-        if (!mean)
-          return ctx.all_reduce(op, part);
-        const auto total = ctx.all_reduce(reduce_op::sum, elements);
-        return detail::divide(ctx.all_reduce(reduce_op::sum, part), total);
+    const auto like = with_value("reduce", components)[0];
+    auto all = run( // nothing by reference: a lane that is left behind may outlive this call
+      [op, axis, like](replica_context& ctx, const tensor& x) {
+        return reduce_over_replicas(ctx, op, x, like, axis);
       },
       value);
     return all[0];
@@ -214,6 +229,7 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& componen
   const auto there = with_value("reduce", value);
   if (!axis)
     return detail::reduce_tensors("reduce", op, there);
+  detail::require_one_type("reduce", there);
   std::vector<tensor> parts;
   std::int64_t total = 0;
   for (const auto& each : there) {
@@ -223,7 +239,8 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& componen
   }
   if (!mean)
     return detail::reduce_tensors("reduce", op, parts);
-  return detail::divide(detail::reduce_tensors("reduce", reduce_op::sum, parts), total);
+  return detail::mean_of(detail::reduce_tensors("reduce", reduce_op::sum, parts), there[0].type(),
+                         total);
 }
 
 tensor strategy::reduce(const reduction& op, const per_replica<tensor>& value,
@@ -241,7 +258,7 @@ tensor strategy::reduce(const reduction& op, const tensor& value,
     std::int64_t elements = 0;
     own = detail::reduce_axes("reduce", op, value, *axis, elements);
     if (op.op == reduce_op::mean)
-      own = detail::divide(own, elements);
+      own = detail::mean_of(own, value.type(), elements);
   }
   if (state_->count() == 1 || op.op == reduce_op::mean)
     return own;
@@ -425,50 +442,77 @@ std::vector<tensor> replica_context::reduce_here(const reduction& op, const std:
                                                  bool of_devices) {
   if (xs.empty())
     return {};
+  for (std::size_t i = 0; i < xs.size(); ++i)
+    if (!xs[i].defined())
+      throw_failure(errc::invalid_argument,
+                    "all_reduce: tensor " + std::to_string(i) + " of this replica has no value");
   std::vector<tensor> out;
-  const bool mean = op.op == reduce_op::mean;
   if (state_->count() == 1) {
     for (const auto& x : xs)
       out.push_back(detail::reduce_tensors("all_reduce", op, {&x, 1}));
     return out;
   }
-  for (const auto& x : xs)
-    out.push_back(mean && is_integer(x.type()) ? detail::widened_for_mean(x) : x);
-  auto with = state_->own_deadline(options);
+  if (op.op == reduce_op::user && divisor() != state_->count()) {
+    for (const auto& x : xs)
+      out.push_back(reduce_rows(op, gather_here(row_of(x), 0, options, of_devices, true)));
+    return out;
+  }
   // One call for each run of tensors of a type: a mean of integers is another operation.
-  for (std::size_t at = 0; at < out.size();) {
+  for (std::size_t at = 0; at < xs.size();) {
     std::size_t end = at + 1;
-    while (end < out.size() && out[end].type() == out[at].type())
+    while (end < xs.size() && xs[end].type() == xs[at].type())
       ++end;
-    const bool apart = mean && (is_integer(out[at].type()) || divisor() != state_->count());
-    const auto how = apart ? reduction{reduce_op::sum} : op;
-    auto call = described("all_reduce", op, out[at]);
-    call.on_devices = of_devices;
-    for (std::size_t i = at + 1; i < end; ++i)
-      call.shapes.push_back(out[i].shape());
-    with.what = state_->words_for(call, options.what);
-    call.options = options;
-    const auto own = std::span{out}.subspan(at, end - at);
-    auto bucket = copied(own, with.bucket_bytes);
-    state_->collective(local_, std::move(call), [&](collective_group& group) {
-      return bucket.defined() ? group.all_reduce(bucket, how, with)
-                              : group.all_reduce(own, how, with);
-    });
-    for (std::size_t i = at; apart && i < end; ++i)
-      out[i] = detail::divide(out[i], divisor());
+    for (auto& each : reduce_alike(op, std::span{xs}.subspan(at, end - at), options, of_devices))
+      out.push_back(std::move(each));
     at = end;
   }
   return out;
 }
 
+/// Tensors of one type.
+std::vector<tensor> replica_context::reduce_alike(const reduction& op, std::span<const tensor> xs,
+                                                  const collective_options& options,
+                                                  bool of_devices) {
+  const auto type = xs[0].type();
+  // The group divides by all its members, and integers in their own type.
+  const bool apart = op.op == reduce_op::mean && (is_integer(type) || divisor() != state_->count());
+  const auto how = apart ? reduction{reduce_op::sum} : op;
+  auto with = state_->own_deadline(options);
+  auto call = described("all_reduce", op, xs[0]);
+  call.on_devices = of_devices;
+  std::vector<tensor> own;
+  for (const auto& x : xs)
+    own.push_back(apart ? detail::mean_summand(x) : x);
+  for (const auto& x : xs.subspan(1))
+    call.shapes.push_back(x.shape());
+  with.what = state_->words_for(call, options.what);
+  call.options = options;
+  auto bucket = copied(own, with.bucket_bytes);
+  state_->collective(local_, std::move(call), [&](collective_group& group) {
+    return bucket.defined() ? group.all_reduce(bucket, how, with)
+                            : group.all_reduce(std::span{own}, how, with);
+  });
+  for (auto& each : own)
+    if (apart)
+      each = detail::mean_of(each, type, divisor());
+  return own;
+}
+
 tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
                                    const collective_options& options) {
   check_current("all_gather");
-  return gather_here(x, axis, options, false);
+  return gather_here(x, axis, options, false, gathers_any_extent());
+}
+
+bool replica_context::gathers_any_extent() const {
+  return state_->options().kind != detail::strategy_kind::tpu; // row SYNC-TPU-7
 }
 
 tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
-                                    const collective_options& options, bool of_devices) {
+                                    const collective_options& options, bool of_devices,
+                                    bool any_extent) {
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, "all_gather: the tensor of this replica has no value");
   if (state_->count() == 1)
     return detail::concatenate_along("all_gather", {&x, 1}, axis);
   const auto rank = static_cast<std::int64_t>(x.rank());
@@ -478,46 +522,20 @@ tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
   if (axis < 0 || axis >= rank)
     throw_failure(errc::out_of_range, "all_gather: axis is " + std::to_string(axis)
                                         + ", expected 0 to " + std::to_string(rank - 1));
+  replica_call call{
+    .kind = "all_gather", .how = "axis " + std::to_string(axis), .on_devices = of_devices};
   auto with = state_->own_deadline(options);
-  replica_call call{.kind = "all_gather",
-                    .how = "axis " + std::to_string(axis),
-                    .type = x.type(),
-                    .shapes = {x.shape()},
-                    .on_devices = of_devices};
-  if (state_->options().kind != detail::strategy_kind::tpu) // there all have one (row SYNC-TPU-7)
-    call.shapes[0][static_cast<std::size_t>(axis)] = -1;
   with.what = state_->words_for(call, options.what);
+  const auto named = to_string(call).size();
+  call.type = x.type();
+  call.shapes = {x.shape()};
+  if (any_extent)
+    call.shapes[0][static_cast<std::size_t>(axis)] = -1;
+  with.detail = to_string(call).substr(named); // workers compare it by what they tell each other
   call.options = options;
   std::vector<tensor> parts;
-  state_->collective(local_, std::move(call), [&](collective_group& group) -> result<void> {
-    const auto own = tensor::scalar<std::int64_t>(x.shape()[static_cast<std::size_t>(axis)]);
-    tensor extents{dtype::i64, {group.size()}};
-    if (auto told = group.all_gather(own, extents, {}, with); !told)
-      return told;
-    std::vector<std::size_t> counts;
-    std::int64_t all = 0;
-    for (auto each : extents.as<std::int64_t>()) {
-      auto shape = x.shape();
-      shape[static_cast<std::size_t>(axis)] = each;
-      if (!is_sane(shape, x.type())
-          || !is_sane({all + count_of(shape)}, x.type())) // as told by others
-        return make_failure(errc::bad_frame, "all_gather: a replica says that it has "
-                                               + std::to_string(each) + " along the axis");
-      counts.push_back(static_cast<std::size_t>(count_of(shape)));
-      all += count_of(shape);
-    }
-    tensor whole{x.type(), {all}};
-    if (auto got = group.all_gather(x, whole, counts, with); !got)
-      return got;
-    std::int64_t begin = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      auto shape = x.shape();
-      shape[static_cast<std::size_t>(axis)] = extents.as<std::int64_t>()[i];
-      const auto n = static_cast<std::int64_t>(counts[i]);
-      parts.push_back(whole.rows(begin, begin + n).reshaped(shape));
-      begin += n;
-    }
-    return {};
+  state_->collective(local_, std::move(call), [&](collective_group& group) {
+    return detail::gather_parts(group, x, static_cast<std::size_t>(axis), any_extent, with, parts);
   });
   return detail::concatenate_along("all_gather", parts, axis);
 }
@@ -543,6 +561,8 @@ tensor replica_context::broadcast_here(const tensor& x, std::uint32_t root,
   if (root >= state_->count())
     throw_failure(errc::out_of_range, "broadcast: root is " + std::to_string(root) + " of "
                                         + std::to_string(state_->count()) + " replicas");
+  if (!x.defined())
+    throw_failure(errc::invalid_argument, "broadcast: the tensor of this replica has no value");
   auto out = x.clone();
   if (state_->count() == 1)
     return out;

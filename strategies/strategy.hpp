@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -93,10 +94,13 @@ public:
 
   /// Element-wise over replicas that have a value; `op` by name too: "sum", "MEAN" (row
   /// SYNC-RED-2). With `axis` each component is reduced along it first, and a mean divides by the
-  /// number of elements over all replicas (rows SYNC-RED). A mean of integers is f64. Axes may
-  /// count from the end: `out_of_range` for one that is not there. `invalid_argument` for the sum
-  /// of a mirrored value, another number of components than replicas, no component with a value,
-  /// a name that is no operator; `shape_mismatch`, `dtype_mismatch` name the component.
+  /// number of elements over all replicas (rows SYNC-RED). A component without elements along the
+  /// axis counts for nothing; where none has any, a sum is 0, a product 1, an extreme the other end
+  /// of the type, a mean NaN. A mean of integers is f64, and its sum does not wrap. Axes may count
+  /// from the end: `out_of_range` for one that is not there. `invalid_argument` for one that is
+  /// given twice, the sum of a mirrored value, another number of components than replicas, no
+  /// component with a value, a name that is no operator; `shape_mismatch`, `dtype_mismatch` name
+  /// the component.
   tensor reduce(const reduction& op, const per_replica<tensor>& value,
                 std::optional<std::vector<std::int64_t>> axis = {}) const;
   tensor reduce(const reduction& op, const per_replica<tensor>& value, std::int64_t axis) const;
@@ -213,7 +217,8 @@ public:
   /// the values by the number of replicas (rows SYNC-ARD-7 to ARD-9, COL-E).
   sparse_gradient all_reduce(const reduction& op, const sparse_gradient& x);
   /// The replicas' tensors one after the other along `axis`, from 0 (rows SYNC-AGA).
-  /// `invalid_argument` for scalars, `out_of_range`, `shape_mismatch`, `dtype_mismatch`.
+  /// `invalid_argument` for scalars, `out_of_range`; `shape_mismatch`, `dtype_mismatch` on all for
+  /// tensors that don't go together.
   tensor all_gather(const tensor& x, std::int64_t axis = 0, const collective_options& options = {});
 
   /// The same for tensors on the replica's device; the result is there too, for its stream to use.
@@ -274,8 +279,12 @@ private:
   /// The collectives in host memory; `of_devices`: of what was copied from there.
   std::vector<tensor> reduce_here(const reduction& op, const std::vector<tensor>& xs,
                                   const collective_options& options, bool of_devices);
+  std::vector<tensor> reduce_alike(const reduction& op, std::span<const tensor> xs,
+                                   const collective_options& options, bool of_devices);
+  /// `any_extent`: the axis is as long as each replica has it.
   tensor gather_here(const tensor& x, std::int64_t axis, const collective_options& options,
-                     bool of_devices);
+                     bool of_devices, bool any_extent);
+  bool gathers_any_extent() const;
   tensor broadcast_here(const tensor& x, std::uint32_t root, const collective_options& options,
                         bool of_devices);
   void reduce_bucket(const std::vector<device_tensor>& bucket,

@@ -31,10 +31,12 @@ class placed_tensor {
 public:
   placed_tensor(tensor value, std::vector<std::string> devices)
     : value_{std::move(value)}, devices_{std::move(devices)} {}
-  const tensor& value() const { return value_; }
+  const tensor& value() const& { return value_; }
+  tensor value() && { return std::move(value_); }
   operator const tensor&() const { return value_; }
   /// "cpu:1", in the order in which they were named.
-  const std::vector<std::string>& devices() const { return devices_; }
+  const std::vector<std::string>& devices() const& { return devices_; }
+  std::vector<std::string> devices() && { return std::move(devices_); }
   /// More than one device.
   bool is_mirrored() const { return devices_.size() > 1; }
   /// One equal component for each device.

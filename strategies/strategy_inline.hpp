@@ -6,6 +6,7 @@
 #include <optional>
 #include <typeinfo>
 
+#include <troupe/core/readable_name.hpp>
 #include <troupe/strategies/embedding.hpp>
 #include <troupe/strategies/strategy.hpp>
 #include <troupe/transport/collective_group.hpp>
@@ -21,8 +22,6 @@ bool is_standard(const sync_state& state);
 
 /// What the names of variables made here begin with.
 std::string name_prefix();
-/// As of function.hpp: for people.
-std::string readable_name(const std::type_info& type);
 
 /// Stands in cross-replica context of `of` while it lives, where names begin with `names`.
 class cross_replica_here {
@@ -235,8 +234,7 @@ auto replica_context::merge_call(F f, Args... args) {
     }
   };
   // One function stands for all: its arguments and results have to be everybody's.
-  static const auto what =
-    detail::readable_name(typeid(R)) + " of " + detail::readable_name(typeid(tuple));
+  static const auto what = readable_name(typeid(R)) + " of " + readable_name(typeid(tuple));
   auto out = merge(what, std::make_shared<tuple>(std::move(args)...), body);
   if constexpr (!std::is_void_v<R>)
     return std::move(*static_cast<detail::selected_t<R>*>(out.get()));

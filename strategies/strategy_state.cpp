@@ -8,6 +8,7 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/thrown.hpp>
 #include <troupe/strategies/detail/sync_state.hpp>
 #include <troupe/strategies/runtime.hpp>
 
@@ -179,11 +180,12 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
       .spec();
   } catch (const error& e) {
     return e.details();
-  } catch (const std::exception&
-             e) { // the user's partitioner; on the coordinator's actor, which must not end of it
-    return make_failure(errc::user_code, "variable '" + wanted.name + "': " + e.what());
-  } catch (...) {
-    return make_failure(errc::user_code, "variable '" + wanted.name + "': its partitioner threw");
+  } catch (...) { // the user's partitioner; on the coordinator's actor, which must not end of it
+    if (ends_the_lane())
+      throw;
+    auto why = current_failure();
+    why.text = "variable '" + wanted.name + "': its partitioner threw " + why.text;
+    return why;
   }
 }
 
@@ -201,12 +203,11 @@ void strategy_state::fill(const variable& v, const variable_options& options) {
     if (!shape.empty())
       shape[0] = shard.row_end - shard.row_begin;
     auto part = (*make)(shape, shard.row_begin);
-    if (part.shape() != shape || part.type() != v.type())
+    if (!part.defined() || part.shape() != shape || part.type() != v.type())
       throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer gave "
-                                            + to_string(part.type()) + to_string(part.shape())
-                                            + " for rows from " + std::to_string(shard.row_begin)
-                                            + ", expected " + to_string(v.type())
-                                            + to_string(shape));
+                                            + type_and_shape(part) + " for rows from "
+                                            + std::to_string(shard.row_begin) + ", expected "
+                                            + to_string(v.type()) + to_string(shape));
     parts.push_back(std::move(part));
   }
   v.assign(parts.size() == 1 ? parts.front() : concatenate(parts));

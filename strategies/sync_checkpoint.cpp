@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <troupe/actors/checkpoint_format.hpp>
+#include <troupe/core/thrown.hpp>
 #include <troupe/strategies/detail/strategy_state.hpp>
 #include <troupe/strategies/detail/variable_core.hpp>
 #include <troupe/strategies/detail/worker_calls.hpp>
@@ -55,27 +56,12 @@ template <class F>
 auto named(const char* doing, const std::string& name, F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const error& e) {
-    auto why = e.details();
+  } catch (...) {
+    if (ends_the_lane())
+      throw;
+    auto why = current_failure();
     why.text = std::string{doing} + " '" + name + "': " + why.text;
     throw_failure(std::move(why));
-  } catch (const std::exception& e) {
-    throw_failure(errc::user_code, std::string{doing} + " '" + name + "': " + e.what());
-  }
-}
-
-/// Calls `f`; what it threw, for the others.
-template <class F>
-std::optional<failure> failure_in(F f) {
-  try {
-    f();
-    return std::nullopt;
-  } catch (const error& e) {
-    return e.details();
-  } catch (const std::bad_alloc&) {
-    return make_failure(errc::out_of_memory, "checkpoint: no memory");
-  } catch (const std::exception& e) {
-    return make_failure(errc::user_code, e.what());
   }
 }
 
@@ -115,7 +101,6 @@ struct sync_checkpoint::state {
   void take_counters(const checkpoint_reader* from) const;
   void take_positions(const checkpoint_reader* from) const;
   std::vector<std::string> own_positions(const checkpoint_reader* from) const;
-  void agree(const std::optional<failure>& why, const std::string& what) const;
 };
 
 sync_checkpoint::sync_checkpoint(const troupe::strategy& of, std::string directory,
@@ -201,27 +186,15 @@ saved_variable sync_checkpoint::state::read(const distributed_variable& v) const
   return out;
 }
 
-/// What one worker can't do, none does: the first failure is thrown on all.
-void sync_checkpoint::state::agree(const std::optional<failure>& why,
-                                   const std::string& what) const {
-  const auto told = detail::exchange_texts(*of, detail::encode_outcome(why), what);
-  for (std::size_t w = 0; w < told.size(); ++w)
-    if (auto refused = detail::decode_outcome(told[w])) {
-      if (told.size() > 1)
-        refused->text = "worker " + std::to_string(w) + ": " + refused->text;
-      throw_failure(std::move(*refused));
-    }
-}
-
 /// By position, then by worker.
 std::vector<std::vector<std::string>> sync_checkpoint::state::gather_positions() const {
   std::vector<std::vector<std::string>> out;
   std::vector<std::string> own;
-  agree(failure_in([&] {
-          for (const auto& each : positions)
-            own.push_back(named("save of position", each.name, each.save));
-        }),
-        "save of positions");
+  detail::agree(*of, failure_in([&] {
+    for (const auto& each : positions)
+      own.push_back(named("save of position", each.name, each.save));
+  }),
+                "save of positions");
   for (std::size_t p = 0; p < positions.size(); ++p)
     out.push_back(detail::exchange_texts(*of, own[p], "save of position " + positions[p].name));
   return out;
@@ -264,11 +237,7 @@ std::string sync_checkpoint::save() {
   std::optional<failure> why;
   if (s.is_chief())
     why = failure_in([&] { path = s.write(values, places); });
-  const auto told =
-    detail::exchange_texts(*s.of, why ? detail::encode_outcome(why) : "0\n" + path, "save");
-  if (auto refused = detail::decode_outcome(told[0]))
-    throw_failure(std::move(*refused));
-  return told[0].substr(2);
+  return detail::chiefs_outcome(*s.of, why, path, "save");
 }
 
 // --- restoring
@@ -405,7 +374,7 @@ void sync_checkpoint::state::take_positions(const checkpoint_reader* from) const
     }
   });
   try {
-    agree(why, "restore of positions");
+    detail::agree(*of, why, "restore of positions");
   } catch (...) {
     for (std::size_t i = 0; i < before.size(); ++i)
       if (before[i])
@@ -437,11 +406,7 @@ std::optional<std::string> sync_checkpoint::restore() {
     });
   if (!s.refused.empty())
     mark(s.of->env(), "checkpoint.older_one_used");
-  const auto told =
-    detail::exchange_texts(*s.of, why ? detail::encode_outcome(why) : "0\n" + path, "restore");
-  if (auto refused = detail::decode_outcome(told[0]))
-    throw_failure(std::move(*refused));
-  path = told[0].substr(2);
+  path = detail::chiefs_outcome(*s.of, why, path, "restore");
   if (path.empty())
     return std::nullopt;
   const auto* files = from ? &*from : nullptr;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <troupe/actors/worker_links.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/device/context.hpp>
 
@@ -22,6 +23,13 @@ public:
 private:
   caf::weak_actor_ptr actor_;
 };
+
+/// Who hears whom a step waits for.
+wait_listener of_a_step(const wait_listener& to) {
+  if (!to)
+    return to;
+  return [to](const std::string& missing) { to("a step waits for " + missing); };
+}
 
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
@@ -78,7 +86,8 @@ void sync_state::start() {
                                .local = local_count(),
                                .total = count(),
                                .timeout = options_.collective_timeout,
-                               .links = options_.links});
+                               .links = options_.links,
+                               .on_wait = of_a_step(options_.on_wait)});
   comms_ = std::make_shared<replica_comms>(
     env, replica_comms_options{
            .first_id = first_id(), .local = local_count(), .one_process = !options_.links});
@@ -95,9 +104,11 @@ void sync_state::start() {
            .before = [group = group_](std::uint32_t local) { group->join(local).value_or_throw(); },
            .replaced = [group = group_](std::uint32_t local) { group->renew(local); },
            .interrupt =
-             [group = group_, comms = comms_](std::uint32_t local, const std::string& why) {
-               comms->revoke(local, group->epoch(local), why); // no run goes on in this epoch
-               group->interrupt(local, why);
+             [group = group_, comms = comms_, self = own_origin()](std::uint32_t local,
+                                                                   const failure& why) {
+               // no run goes on in this epoch
+               comms->revoke(local, group->epoch(local), why.text);
+               group->interrupt(local, from(self, why));
              }});
   for (std::uint32_t i = 0; i < local_count(); ++i) {
     actors_.push_back(spawn_replica(
@@ -205,12 +216,12 @@ void sync_state::collective(std::uint32_t local, replica_call call,
   auto done = drive(*member);
   if (done)
     return lanes_->end_call(local);
-  const auto code = done.error().code;
+  const bool is_over = on_devices || member->why_ended();
   // First, or the others' calls, which end with this one, would be taken for what went wrong.
   auto told = lanes_->call_failed(local, std::move(done.error()));
   if (on_devices) // the others may wait for this one in the group itself, which knows of nothing
-    member->revoke(told.text);
-  if (code != errc::invalid_argument)
+    member->revoke(from(own_origin(), told));
+  if (is_over)
     group_->broke(local, member);
   throw_failure(std::move(told));
 }
@@ -255,11 +266,22 @@ std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::
   return at.context;
 }
 
-void sync_state::interrupt(const std::string& why) {
+void sync_state::interrupt(const failure& why) {
   for (std::uint32_t i = 0; options_.links && i < local_count(); ++i) {
-    comms_->revoke(i, group_->epoch(i), why);
-    group_->interrupt(i, why);
+    comms_->revoke(i, group_->epoch(i), why.text);
+    group_->interrupt(i, from(own_origin(), why));
   }
+}
+
+origin sync_state::own_origin() const {
+  return options_.links ? origin{.task = {.job = job_kind::worker, .index = options_.worker}}
+                        : origin{};
+}
+
+failure sync_state::from(const origin& self, failure why) {
+  if (!is_known(why.where))
+    why.where = self;
+  return why;
 }
 
 std::string sync_state::status() const { return lanes_ ? lanes_->status() : std::string{}; }

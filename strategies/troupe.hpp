@@ -1,6 +1,7 @@
 #pragma once
 
 /// The whole public API.
+#include <troupe/actors/checkpoint_export.hpp>
 #include <troupe/core/dlpack.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>

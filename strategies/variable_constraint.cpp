@@ -9,6 +9,8 @@ tensor variable_core::constrained(std::size_t component) const {
   if (!constraint_)
     throw_failure(complaint(errc::wrong_state, what, "it was made without a constraint"));
   auto out = constraint_(copies_[component]->read().values);
+  if (!out.defined())
+    throw_failure(no_value(what, "what the constraint gave"));
   if (out.type() != spec_->type)
     throw_failure(complaint(
       errc::dtype_mismatch, what,

@@ -253,7 +253,7 @@ void variable_core::write_replica(const variable_caller& by, mutation_kind kind,
   const char* what = name_of(kind);
   if (of_->count() == 1 || (synchronization_ == variable_synchronization::on_read && !is_shared()))
     return change(*copies_[by.component], kind, value);
-  if (value.shape() != spec_->shape || value.type() != spec_->type)
+  if (!value.defined() || value.shape() != spec_->shape || value.type() != spec_->type)
     return change(*copies_[by.component], kind, value); // says what does not fit, before any wait
   switch (aggregation_) {
     case variable_aggregation::none:
@@ -301,7 +301,9 @@ void variable_core::assign_each(const per_replica<tensor>& value) const {
                             "the value has " + std::to_string(value.size())
                               + " components, the variable " + std::to_string(copies_.size())));
   for (std::size_t i = 0; i < copies_.size(); ++i)
-    if (value[i].shape() != spec_->shape)
+    if (!value[i].defined())
+      throw_failure(no_value("assign", "component " + std::to_string(i)));
+    else if (value[i].shape() != spec_->shape)
       throw_failure(complaint(errc::shape_mismatch, "assign",
                               "component " + std::to_string(i) + " has shape "
                                 + to_string(value[i].shape()) + ", expected "
@@ -390,8 +392,19 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
   }
 }
 
+failure variable_core::no_value(const char* what, const std::string& of) const {
+  return complaint(
+    errc::invalid_argument, what,
+    of + " has no value, expected " + to_string(spec_->type) + to_string(spec_->shape));
+}
+
 void variable_core::check_gradient(const tensor& gradient) const {
   (void)caller("apply");
+  if (spec_->optimizer.kind == optimizer_kind::none)
+    throw_failure(complaint(errc::wrong_state, "apply",
+                            "the variable has no optimizer and takes assignments only"));
+  if (!gradient.defined())
+    throw_failure(no_value("apply", "the gradient"));
   if (gradient.shape() != spec_->shape)
     throw_failure(complaint(errc::shape_mismatch, "apply",
                             "the gradient's shape is " + to_string(gradient.shape()) + ", expected "

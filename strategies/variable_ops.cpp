@@ -131,7 +131,9 @@ result<tensor> concatenate_shards(std::span<const tensor> parts, std::optional<d
 result<void> check_value(const tensor& value, const variable_spec& variable) {
   const auto what = "variable \"" + variable.name + "\": the value ";
   if (!value.defined())
-    return make_failure(errc::shape_mismatch, what + "is undefined");
+    return make_failure(
+      errc::invalid_argument,
+      what + "was not given, expected " + to_string(variable.type) + to_string(variable.shape));
   if (value.type() != variable.type)
     return make_failure(errc::dtype_mismatch, what + "is " + to_string(value.type())
                                                 + ", the variable " + to_string(variable.type));
@@ -167,10 +169,13 @@ std::string to_string(binary_op op) {
 tensor apply_binary(binary_op op, const tensor& a, const tensor& b) {
   if (op > binary_op::greater_equal)
     throw_failure(errc::invalid_argument, to_string(op) + " is not an operator");
+  if (!a.defined() || !b.defined())
+    throw_failure(errc::invalid_argument, to_string(op) + ": left is " + type_and_shape(a)
+                                            + ", right " + type_and_shape(b));
   if (a.type() != b.type())
     throw_failure(errc::dtype_mismatch, to_string(op) + ": left is " + to_string(a.type())
                                           + ", right " + to_string(b.type()));
-  if (!a.defined() || !b.defined() || (a.shape() != b.shape() && a.rank() > 0 && b.rank() > 0))
+  if (a.shape() != b.shape() && a.rank() > 0 && b.rank() > 0)
     throw_failure(errc::shape_mismatch, to_string(op) + ": left has shape " + to_string(a.shape())
                                           + ", right " + to_string(b.shape()));
   const auto& shape = a.rank() > 0 ? a.shape() : b.shape();

@@ -1,9 +1,9 @@
 #include <troupe/strategies/detail/worker_calls.hpp>
 
-#include <charconv>
 #include <utility>
 
 #include <troupe/actors/worker_links.hpp>
+#include <troupe/core/failure_codec.hpp>
 
 namespace troupe::detail {
 
@@ -51,20 +51,42 @@ std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::stri
   return x.item<std::int64_t>();
 }
 
-std::string encode_outcome(const std::optional<failure>& why) {
-  return std::to_string(why ? static_cast<int>(why->code) : 0) + "\n"
-         + (why ? why->text : std::string{});
+std::string encode_outcome(const sync_state& of, const std::optional<failure>& why,
+                           const std::string& made) {
+  return why ? "1" + encode_failure(sync_state::from(of.own_origin(), *why)) : "0" + made;
 }
 
-std::optional<failure> decode_outcome(const std::string& text) {
-  int code = 0;
-  auto [at, failed] = std::from_chars(text.data(), text.data() + text.size(), code);
-  if (failed != std::errc{} || at == text.data() + text.size() || *at != '\n' || code < 0
-      || code > 255)
-    return make_failure(errc::bad_frame, "a worker's outcome is '" + text.substr(0, 80) + "'");
-  if (code == 0)
-    return std::nullopt;
-  return make_failure(static_cast<errc>(code), std::string{at + 1, text.data() + text.size()});
+result<std::string> decode_outcome(const std::string& text) {
+  if (text.starts_with('0'))
+    return text.substr(1);
+  auto why =
+    text.starts_with('1') ? decode_failure(std::string_view{text}.substr(1)) : std::nullopt;
+  if (!why || why->code == errc::none)
+    return make_failure(errc::bad_frame, "a worker's outcome is " + std::to_string(text.size())
+                                           + " bytes of no sense");
+  return std::move(*why);
+}
+
+failure of_worker(std::size_t worker, failure why) {
+  const auto name =
+    to_string(task_id{.job = job_kind::worker, .index = static_cast<std::uint32_t>(worker)});
+  if (!why.text.starts_with(name))
+    why.text = name + ": " + why.text;
+  return why;
+}
+
+std::string chiefs_outcome(const sync_state& of, const std::optional<failure>& why,
+                           const std::string& made, const std::string& what) {
+  return decode_outcome(exchange_texts(of, encode_outcome(of, why, made), what)[0])
+    .value_or_throw();
+}
+
+void agree(const sync_state& of, const std::optional<failure>& why, const std::string& what) {
+  const auto told = exchange_texts(of, encode_outcome(of, why), what);
+  for (std::size_t w = 0; w < told.size(); ++w)
+    if (auto end = decode_outcome(told[w]); !end)
+      throw_failure(told.size() > 1 ? of_worker(w, std::move(end.error()))
+                                    : std::move(end.error()));
 }
 
 } // namespace troupe::detail

@@ -2,8 +2,13 @@
 #include "replica_train.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include <CLI/CLI.hpp>
+
+#include <troupe/core/nearest_word.hpp>
 
 namespace tool {
 
@@ -12,7 +17,9 @@ namespace {
 namespace tr = troupe;
 
 constexpr std::uint32_t replicas_max = 64; ///< and CPU devices of a process
-constexpr const char* version_text = "troupe " TROUPE_VERSION "\n";
+constexpr const char* version_line = "troupe " TROUPE_VERSION;
+
+std::string version_text() { return std::string{version_line} + "\n"; }
 
 /// What flags fill in before it is checked.
 struct raw_flags {
@@ -100,6 +107,14 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
     app.get_option(flag)->group("");
 }
 
+void add_export(CLI::App& app, export_command& to) {
+  app
+    .add_option("directory", to.directory, "directory of checkpoints (the newest is taken), or one")
+    ->required();
+  app.add_option("file", to.file, "the archive to write, FILE.npz")->required();
+  app.add_flag("--slots", to.slots, "also the optimizers' slots and step counts");
+}
+
 [[noreturn]] void refuse(const std::string& text) { tr::throw_failure(tr::errc::bad_config, text); }
 
 /// Flags that the strategy would not look at are mistakes about what is going to run.
@@ -151,6 +166,16 @@ void check_launch(const train_command& train, const raw_flags& raw) {
     refuse("--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
 }
 
+/// A fault that never comes would be taken for one that was survived.
+void check_victim(const char* flag, tr::job_kind job, std::optional<std::uint32_t> index,
+                  const training_options& t) {
+  const auto count = job == tr::job_kind::ps ? t.servers : t.workers;
+  if (index && *index >= count)
+    refuse(std::string{flag} + ": there is no "
+           + to_string(tr::task_id{.job = job, .index = *index}) + ", "
+           + (job == tr::job_kind::ps ? "--ps" : "--workers") + " is " + std::to_string(count));
+}
+
 /// Throws `troupe::error` for what CLI11 cannot check.
 void finish_train(const CLI::App& app, train_command& train, const raw_flags& raw) {
   check_launch(train, raw);
@@ -168,6 +193,13 @@ void finish_train(const CLI::App& app, train_command& train, const raw_flags& ra
   if (!raw.stop_at_mark.empty())
     train.launch.stop_at_mark =
       parse_task_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
+  const auto& t = train.launch.training;
+  for (const auto& each : train.launch.kills)
+    check_victim("--kill", each.job, each.index, t);
+  if (const auto& at = train.launch.kill_at_mark)
+    check_victim("--kill-at-mark", at->task.job, at->task.index, t);
+  if (const auto& at = train.launch.stop_at_mark)
+    check_victim("--stop-at-mark", at->task.job, at->task.index, t);
 }
 
 void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& raw) {
@@ -183,13 +215,39 @@ void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& ra
     serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
 }
 
-/// Names the first argument that no flag takes.
+void finish_export(const export_command& wanted) {
+  if (!wanted.file.ends_with(".npz"))
+    refuse("checkpoint export: the file is '" + wanted.file + "', expected FILE.npz");
+}
+
+/// Names the first argument that no flag takes, and the flag that was probably meant.
 std::string unknown(const CLI::App& app) {
   const auto rest = app.remaining(true);
   for (const auto& word : rest)
-    if (word.starts_with("-"))
-      return "unknown flag " + word;
+    if (word.starts_with("-")) {
+      std::vector<std::string> flags{"--version", "--help"};
+      for (const auto* sub : app.get_subcommands())
+        for (const auto* option : sub->get_options())
+          for (const auto& name : option->get_lnames())
+            flags.push_back("--" + name);
+      const std::vector<std::string_view> known{flags.begin(), flags.end()};
+      return "unknown flag " + word + tr::did_you_mean(word.substr(0, word.find('=')), known);
+    }
   return "unexpected argument '" + (rest.empty() ? std::string{} : rest.front()) + "'";
+}
+
+/// CLI11 says of a word that it does not know only that a command is required. Empty when a command
+/// was named.
+std::string no_command(const CLI::App& app) {
+  if (!app.get_subcommands().empty())
+    return {};
+  const auto rest = app.remaining();
+  if (rest.empty())
+    return "no command was given: train, serve, version or help";
+  if (rest.front().starts_with("-"))
+    return unknown(app);
+  return "there is no command '" + rest.front() + "'"
+         + tr::did_you_mean(rest.front(), {"train", "serve", "version", "help"});
 }
 
 std::string one_line(std::string text) {
@@ -202,11 +260,18 @@ std::string one_line(std::string text) {
 command parse_command(std::vector<std::string> arguments) {
   CLI::App app{"Trains on parameter servers: in one process, or over many.", "troupe"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string{version_line});
   train_command train;
   serve_command serve;
   raw_flags raw;
   auto* train_app = app.add_subcommand("train", "train a program, e.g. troupe train fashion_mnist");
   auto* serve_app = app.add_subcommand("serve", "run one task of a cluster");
+  export_command to_export;
+  auto* checkpoint_app = app.add_subcommand("checkpoint", "look after checkpoints");
+  checkpoint_app->require_subcommand(1);
+  auto* export_app =
+    checkpoint_app->add_subcommand("export", "write a checkpoint's variables as a numpy archive");
+  add_export(*export_app, to_export);
   auto* version_app = app.add_subcommand("version", "print the version");
   auto* help_app = app.add_subcommand("help", "print this text");
   add_train(*train_app, train, raw);
@@ -222,23 +287,52 @@ command parse_command(std::vector<std::string> arguments) {
       finish_serve(*serve_app, serve, raw);
       return serve;
     }
+    if (export_app->parsed()) {
+      finish_export(to_export);
+      return to_export;
+    }
   } catch (const CLI::CallForHelp&) {
-    for (const auto* sub : {train_app, serve_app})
+    for (const auto* sub : {train_app, serve_app, export_app, checkpoint_app})
       if (sub->parsed())
         return print_command{sub->help()};
     return print_command{app.help()};
-  } catch (const CLI::ExtrasError&) {
-    return usage_error{unknown(app)};
+  } catch (const CLI::CallForVersion&) {
+    return print_command{version_text()};
   } catch (const CLI::ParseError& e) {
+    if (auto text = no_command(app); !text.empty())
+      return usage_error{one_line(std::move(text))};
+    if (dynamic_cast<const CLI::ExtrasError*>(&e))
+      return usage_error{one_line(unknown(app))};
     return usage_error{one_line(e.what())};
   } catch (const tr::error& e) {
     return usage_error{one_line(e.details().text)};
   }
   if (version_app->parsed())
-    return print_command{version_text};
+    return print_command{version_text()};
   (void)help_app;
-  return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help()};
+  return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help() + "\n"
+                       + export_app->help()};
 }
+
+namespace {
+
+/// Errors of the runtime's flags, in those that the user of `serve` typed.
+template <class F>
+tr::runtime_options in_own_words(F f) {
+  try {
+    return f();
+  } catch (const tr::error& e) {
+    auto why = e.details();
+    for (const auto& [theirs, own] :
+         {std::pair{"--troupe-task", "--task"}, std::pair{"--troupe-coordinator", "--coordinator"},
+          std::pair{"--troupe-workers", "--workers"}, std::pair{"--troupe-servers", "--ps"}})
+      for (auto at = why.text.find(theirs); at != std::string::npos; at = why.text.find(theirs, at))
+        why.text.replace(at, std::string_view{theirs}.size(), own);
+    tr::throw_failure(std::move(why));
+  }
+}
+
+} // namespace
 
 tr::runtime_options serve_options(const serve_command& serve) {
   std::vector<std::string> words{"troupe"};
@@ -253,7 +347,13 @@ tr::runtime_options serve_options(const serve_command& serve) {
   std::vector<char*> raw;
   for (auto& w : words)
     raw.push_back(w.data());
-  auto out = tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data());
+  if (serve.coordinator.empty() && serve.cluster.empty() && std::getenv("TF_CONFIG") == nullptr)
+    tr::throw_failure(tr::errc::bad_config,
+                      "serve: " + (serve.task.empty() ? "there is no --task" : "--task is '" + serve.task + "'")
+                        + ", and nothing says where the coordinator is: give --coordinator HOST:PORT, "
+                          "--cluster FILE or TF_CONFIG");
+  auto out = in_own_words(
+    [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
   if (!serve.training.device.empty() && out.task && out.task->job == tr::job_kind::worker)
     out.devices = {serve.training.device};
   if (!out.task)

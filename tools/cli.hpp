@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoint_export.hpp"
 #include "launcher.hpp"
 
 /// The command line.
@@ -36,7 +37,8 @@ struct usage_error {
   std::string text{};
 };
 
-using command = std::variant<train_command, serve_command, print_command, usage_error>;
+using command =
+  std::variant<train_command, serve_command, export_command, print_command, usage_error>;
 
 /// `arguments`: without the program's name. Reads nothing but them.
 command parse_command(std::vector<std::string> arguments);

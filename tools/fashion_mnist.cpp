@@ -48,6 +48,7 @@ public:
 
 private:
   void make_weights();
+  std::vector<std::string> restored(const std::string& directory);
   void take_checkpoint();
   void make_witness();
   void train();
@@ -116,10 +117,21 @@ void run::make_weights() {
   });
 }
 
+/// In the words of whoever asked for it.
+std::vector<std::string> run::restored(const std::string& directory) {
+  try {
+    return coordinator_.restore(directory);
+  } catch (const tr::error& why) {
+    if (why.code() != tr::errc::not_found)
+      throw;
+    tr::throw_failure(tr::errc::not_found, no_checkpoint_text(directory));
+  }
+}
+
 void run::take_checkpoint() {
   if (!options_.resume)
     return;
-  for (const auto& line : coordinator_.restore(options_.checkpoint))
+  for (const auto& line : restored(options_.checkpoint))
     listener_.say("refused checkpoint " + line);
   resumed_ = static_cast<std::uint64_t>(done_.read().item<std::int64_t>());
   saved_ = resumed_;

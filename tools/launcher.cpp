@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "children.hpp"
+#include "launch_signals.hpp"
 #include "report.hpp"
 
 namespace tool {
@@ -29,56 +30,12 @@ constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
 constexpr std::int64_t terminate_ms = 2'000; ///< from SIGTERM to SIGKILL
 constexpr tr::task_id chief{.job = tr::job_kind::chief, .index = 0};
 
-class descriptor {
-public:
-  explicit descriptor(int fd) : fd_{fd} {}
-  ~descriptor() { close(); }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0)
-      ::close(fd_);
-    fd_ = -1;
-  }
-
-private:
-  int fd_;
-};
-
-[[noreturn]] void system_failed(const char* what) {
-  tr::throw_failure(tr::errc::io_failed,
-                    std::string{"launcher: "} + what + ": " + std::strerror(errno));
-}
-
-/// Blocks the signals that the launcher reads from a descriptor; as before afterwards.
-class blocked_signals {
-public:
-  blocked_signals() {
-    ::sigemptyset(&mine_);
-    for (const int s : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
-      ::sigaddset(&mine_, s);
-    ::sigprocmask(SIG_BLOCK, &mine_, &before_);
-  }
-  ~blocked_signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  blocked_signals(const blocked_signals&) = delete;
-  blocked_signals& operator=(const blocked_signals&) = delete;
-  int open() const { return ::signalfd(-1, &mine_, SFD_CLOEXEC | SFD_NONBLOCK); }
-
-private:
-  sigset_t mine_{};
-  sigset_t before_{};
-};
-
 class launcher {
 public:
   explicit launcher(const launch_options& options)
     : options_{options},
       plan_{options.kills, options.training.seed ^ std::uint64_t(::getpid())},
-      signals_{blocked_.open()} {
-    if (signals_.get() < 0)
-      system_failed("signalfd");
-  }
+      signals_{blocked_.open()} {}
   int run();
 
 private:

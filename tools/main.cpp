@@ -2,6 +2,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -167,6 +168,20 @@ int run_peer(const training_options& training) {
   return code;
 }
 
+/// A cluster that TF_CONFIG describes and that this command would pass by.
+void refuse_unused_cluster(const std::string& strategy) {
+  const char* text = std::getenv("TF_CONFIG");
+  if (!text)
+    return;
+  const auto config = tr::parse_cluster_config(text, "TF_CONFIG").value_or_throw();
+  if (config.cluster || config.task.type || config.task.id)
+    tr::throw_failure(tr::errc::bad_config,
+                      "TF_CONFIG describes a task of a cluster, and `troupe train --strategy "
+                        + strategy
+                        + "` trains in this process alone: start `troupe serve` in each process (or "
+                          "--strategy multi_worker_mirrored), or unset TF_CONFIG");
+}
+
 int run(const train_command& train) {
   set_data_options(train.launch.training);
   const bool peers = train.launch.training.strategy == "multi_worker_mirrored";
@@ -174,6 +189,7 @@ int run(const train_command& train) {
     return peers ? launch_peers(train.launch) : launch(train.launch);
   if (peers)
     return run_peer(train.launch.training);
+  refuse_unused_cluster(train.launch.training.strategy);
   tr::runtime_options options;
   options.workers = train.launch.training.workers;
   options.servers = train.launch.training.servers;
@@ -214,6 +230,12 @@ int run(const serve_command& serve) {
   return code;
 }
 
+int run(const export_command& wanted) {
+  const auto ports = tr::make_production_ports();
+  print({run_export(ports->storage(), wanted)});
+  return 0;
+}
+
 int run(const print_command& wanted) {
   std::fputs(wanted.text.c_str(), stdout);
   return 0;
@@ -229,6 +251,7 @@ int run(const usage_error& usage) {
 } // namespace tool
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is an error of the write that meets it
   try {
     const auto command = tool::parse_command({argv + std::min(argc, 1), argv + argc});
     return std::visit([](const auto& x) { return tool::run(x); }, command);

@@ -6,28 +6,30 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <troupe/core/production_ports.hpp>
+
 #include "children.hpp"
+#include "launch_signals.hpp"
+#include "standstill.hpp"
 
 namespace tool {
 
 namespace {
 
 namespace tr = troupe;
-
-constexpr std::int64_t leave_ms = 5'000; ///< from the first worker's end to that of all
-
-volatile std::sig_atomic_t told_to_end = 0;
-
-void note_signal(int number) { told_to_end = number; }
 
 /// A port of the loopback that nobody listens on now. Held until all were chosen.
 class free_port {
@@ -116,123 +118,274 @@ std::vector<std::string> peer_arguments(const training_options& t) {
 
 namespace {
 
+constexpr std::int64_t healthy_ms = 5'000;   ///< a process that lived so long started well
+constexpr std::int64_t leave_ms = 5'000;     ///< from the first worker's end, for late ones
+constexpr std::int64_t alone_ms = 15'000;    ///< for those whose fellows are gone
+constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
+constexpr std::int64_t terminate_ms = 2'000; ///< from SIGTERM to SIGKILL
+constexpr std::int64_t look_every_ms = 1'000;
+
+std::string saves_text(const training_options& t) {
+  if (t.checkpoint_every == 0)
+    return "a checkpoint is saved at the end only";
+  return "a checkpoint is saved every " + std::to_string(t.checkpoint_every) + " steps";
+}
+
 class peer_launcher {
 public:
   explicit peer_launcher(const launch_options& options)
     : options_{options},
       cluster_{cluster_text(options.training.workers)},
-      plan_{options.kills, options.training.seed ^ std::uint64_t(::getpid())} {
-    for (std::uint32_t i = 0; i < options_.training.workers; ++i)
-      all_.add({.job = tr::job_kind::worker, .index = i});
-    for (auto& c : all_.all())
-      start(c);
-    begin_ms_ = now_ms();
-  }
-
-  int run() {
-    while (all_.any_lives()) {
-      for (auto* c : all_.reap())
-        on_end(*c);
-      if (told_to_end != 0 && !std::exchange(ending_, true)) {
-        end_plan();
-        for (const auto& c : all_.all())
-          all_.signal(c, told_to_end);
-      }
-      for (const auto& f : plan_.due(now_ms() - begin_ms_, living()))
-        hit(f);
-      if (done_ms_ && now_ms() > *done_ms_ + leave_ms)
-        end_late_ones();
-      ::usleep(20'000);
-    }
-    if (kills_ > 0)
-      std::printf("processes killed: %u, started again: %u\n", kills_, restarts_);
-    return told_to_end != 0 ? 128 + told_to_end : code_of(all_);
-  }
+      plan_{options.kills, options.training.seed ^ std::uint64_t(::getpid())},
+      signals_{blocked_.open()},
+      watch_{now_ms(), saves_text(options.training)} {}
+  int run();
 
 private:
   static std::int64_t now_ms() { return steady_ns() / 1'000'000; }
-
-  /// One that follows another goes on from the checkpoint, or begins if it died before there was
-  /// one.
-  void start(child& c) {
-    auto training = options_.training;
-    training.rejoins = c.starts > 0;
-    ::setenv("TF_CONFIG", (cluster_ + std::to_string(c.task.index) + "}}").c_str(), 1);
-    c.hit = false;
-    all_.start(c, peer_arguments(training), -1);
-  }
-
-  std::vector<tr::task_id> living() const {
-    std::vector<tr::task_id> out;
-    for (const auto& c : all_.all())
-      if (c.lives())
-        out.push_back(c.task);
-    return out;
-  }
-
-  void hit(const due_fault& f) {
-    auto& c = all_.at(f.task);
-    if (!c.lives())
-      return;
-    const bool kills = f.signal == fault_signal::kill;
-    c.hit = c.hit || kills;
-    kills_ += kills ? 1 : 0;
-    all_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
-    std::printf("%s %s\n",
-                kills      ? "killed"
-                : f.resume ? "continued"
-                           : "stopped",
-                to_string(c.task).c_str());
-    std::fflush(stdout);
-  }
-
-  void end_plan() {
-    for (const auto& f : plan_.end())
-      hit(f);
-  }
-
-  void on_end(child& c) {
-    const bool well = WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == 0;
-    if (c.hit && !ending_ && !done_ms_) {
-      ++restarts_;
-      return start(c);
-    }
-    if (!well && !(c.hit && done_ms_)) // training was over when it was killed
-      std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c.task).c_str());
-    if (well && !done_ms_) { // so are the others
-      done_ms_ = now_ms();
-      end_plan();
-    }
-  }
-
-  /// One that was killed and started again when the others had met for the last time finds nobody.
-  void end_late_ones() {
-    for (auto& c : all_.all())
-      if (c.lives() && c.starts > 1) {
-        c.hit = true;
-        all_.signal(c, SIGKILL);
-      }
-  }
+  void start(child& c);
+  void turn();
+  int timeout_ms() const;
+  void read_signals();
+  std::vector<tr::task_id> living() const;
+  void hit(const due_fault& f);
+  void end_plan();
+  void on_end(child& c);
+  void on_loss(child& c);
+  void give_up(const child& c, const std::string& why);
+  void past_deadline();
+  void end_late_ones();
+  void look_for_progress();
+  void say(const std::string& text) const;
 
   const launch_options& options_;
   const std::string cluster_;
+  blocked_signals blocked_{};
   kill_plan plan_;
+  descriptor signals_;
+  std::unique_ptr<tr::production_ports> ports_{tr::make_production_ports()};
+  standstill watch_;
+  std::vector<std::string> saved_{}; ///< what was in the checkpoint's directory
+  std::int64_t look_at_ms_ = 0;
   children all_{};
   std::int64_t begin_ms_ = 0;
-  bool ending_ = false;
-  std::optional<std::int64_t> done_ms_{}; ///< when the first worker had ended well
+  int stopped_by_ = 0;
+  bool ending_ = false; ///< nothing is started any more
+  bool done_ = false;   ///< the first worker has ended well: so are the others
+  bool late_ended_ = false;
+  bool terminated_ = false; ///< they were told
+  std::optional<std::int64_t> deadline_ms_{};
   std::uint32_t kills_ = 0;
   std::uint32_t restarts_ = 0;
 };
 
+void peer_launcher::say(const std::string& text) const {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+/// One that follows another goes on from the checkpoint, or begins if it died before there was one.
+void peer_launcher::start(child& c) {
+  auto training = options_.training;
+  training.rejoins = c.starts > 0;
+  restarts_ += c.starts > 0 ? 1 : 0;
+  ::setenv("TF_CONFIG", (cluster_ + std::to_string(c.task.index) + "}}").c_str(), 1);
+  all_.start(c, peer_arguments(training), -1);
+}
+
+int peer_launcher::timeout_ms() const {
+  std::int64_t out = look_every_ms;
+  const auto now = now_ms();
+  if (const auto next = plan_.next_ms())
+    out = std::min(out, begin_ms_ + *next - now);
+  for (const auto& c : all_.all())
+    if (c.start_at_ms)
+      out = std::min(out, *c.start_at_ms - now);
+  if (deadline_ms_)
+    out = std::min(out, *deadline_ms_ - now);
+  return static_cast<int>(std::max<std::int64_t>(out, 0));
+}
+
+/// One round of the loop: waits for something to happen, then deals with all of it.
+void peer_launcher::turn() {
+  pollfd on{signals_.get(), POLLIN, 0};
+  if (::poll(&on, 1, timeout_ms()) < 0 && errno != EINTR)
+    system_failed("poll");
+  read_signals();
+  for (auto* c : all_.reap())
+    on_end(*c);
+  for (const auto& f : plan_.due(now_ms() - begin_ms_, living()))
+    hit(f);
+  for (auto& c : all_.all())
+    if (c.start_at_ms && *c.start_at_ms <= now_ms() && !ending_)
+      start(c);
+  look_for_progress();
+  if (deadline_ms_ && now_ms() >= *deadline_ms_)
+    past_deadline();
+}
+
+void peer_launcher::read_signals() {
+  signalfd_siginfo got{};
+  while (::read(signals_.get(), &got, sizeof got) == sizeof got) {
+    if (got.ssi_signo == SIGCHLD)
+      continue; // reap() looks at all
+    ending_ = true;
+    end_plan();
+    for (const auto& c : all_.all())
+      all_.signal(c, stopped_by_ != 0 ? SIGKILL : SIGTERM); // SIGKILL when asked twice
+    stopped_by_ = static_cast<int>(got.ssi_signo);
+    terminated_ = true;
+    deadline_ms_ = now_ms() + stop_ms;
+  }
+}
+
+std::vector<tr::task_id> peer_launcher::living() const {
+  std::vector<tr::task_id> out;
+  for (const auto& c : all_.all())
+    if (c.lives())
+      out.push_back(c.task);
+  return out;
+}
+
+void peer_launcher::hit(const due_fault& f) {
+  auto& c = all_.at(f.task);
+  if (!c.lives())
+    return;
+  const bool kills = f.signal == fault_signal::kill;
+  c.hit = c.hit || kills;
+  kills_ += kills ? 1 : 0;
+  if (!kills && !f.resume)
+    watch_.stopped(c.task);
+  const auto pid = std::to_string(c.pid);
+  all_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
+  say((kills      ? "killed "
+       : f.resume ? "continued "
+                  : "stopped ")
+      + to_string(c.task) + " pid " + pid + " start " + std::to_string(c.starts));
+}
+
+/// No more faults; what is stopped, by whomever, goes on.
+void peer_launcher::end_plan() {
+  for (const auto& f : plan_.end())
+    hit(f);
+  for (const auto& c : all_.all())
+    all_.signal(c, SIGCONT);
+}
+
+void peer_launcher::on_end(child& c) {
+  const int status = *c.status;
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    return on_loss(c);
+  if (std::exchange(done_, true))
+    return;
+  end_plan();
+  for (auto& other : all_.all()) // it would find nobody
+    other.hit = std::exchange(other.start_at_ms, std::nullopt).has_value() || other.hit;
+  deadline_ms_ = now_ms() + leave_ms;
+}
+
+/// A worker that was killed or crashed comes back, if there is something to go on from. One that
+/// ends with a code of its own has said why, and would say it again.
+void peer_launcher::on_loss(child& c) {
+  const int status = *c.status;
+  if (ending_ || done_) { // training was over when it was killed, or it was told to end
+    if (!c.hit && !terminated_)
+      std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c.task).c_str());
+    return;
+  }
+  const auto now = now_ms();
+  watch_.ended(c.task, now - c.started_ms);
+  if (!WIFSIGNALED(status))
+    return give_up(c, "ended with code " + std::to_string(WEXITSTATUS(status)));
+  const int number = WTERMSIG(status);
+  if (!c.hit)
+    say(to_string(c.task) + " ended by signal " + std::to_string(number) + ", start "
+        + std::to_string(c.starts));
+  if (options_.training.checkpoint.empty())
+    return give_up(c, "ended by signal " + std::to_string(number)
+                        + ", and without --checkpoint there is nothing to go on from");
+  const bool killed = number == SIGKILL;
+  c.deaths_in_row = killed || now - c.started_ms >= healthy_ms ? 0 : c.deaths_in_row + 1;
+  if (killed) {
+    c.start_at_ms = now;
+    return;
+  }
+  const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
+  if (!delay)
+    return give_up(c, "ended by itself " + std::to_string(c.deaths_in_row)
+                        + " times in a row and is not started again");
+  c.start_at_ms = now + *delay;
+}
+
+/// It does not come back, and the others can't go on without it.
+void peer_launcher::give_up(const child& c, const std::string& why) {
+  std::fprintf(stderr, "troupe: launcher: %s %s\n", to_string(c.task).c_str(), why.c_str());
+  ending_ = true;
+  end_plan();
+  if (!deadline_ms_)
+    deadline_ms_ = now_ms() + alone_ms;
+}
+
+/// Who is left is told to end, and then ended.
+void peer_launcher::past_deadline() {
+  if (done_ && !std::exchange(late_ended_, true)) {
+    end_late_ones();
+    deadline_ms_ = now_ms() + alone_ms;
+    return;
+  }
+  for (const auto& c : all_.all())
+    all_.signal(c, terminated_ ? SIGKILL : SIGTERM);
+  terminated_ = true;
+  deadline_ms_ = now_ms() + terminate_ms;
+}
+
+/// One that was killed and started again when the others had met for the last time finds nobody:
+/// that is no failure.
+void peer_launcher::end_late_ones() {
+  for (auto& c : all_.all())
+    if (c.lives() && c.starts > 1) {
+      c.hit = true;
+      all_.signal(c, SIGKILL);
+    }
+}
+
+void peer_launcher::look_for_progress() {
+  const auto now = now_ms();
+  if (options_.training.checkpoint.empty() || now < look_at_ms_)
+    return;
+  look_at_ms_ = now + look_every_ms;
+  auto names = ports_->storage().list(options_.training.checkpoint);
+  if (names && *names != saved_) {
+    std::erase_if(*names, [](const std::string& name) { return name.ends_with(".tmp"); });
+    if (*names != saved_) {
+      saved_ = std::move(*names);
+      watch_.progressed(now);
+    }
+  }
+  if (const auto text = watch_.due(now))
+    say(*text);
+}
+
+int peer_launcher::run() {
+  for (std::uint32_t i = 0; i < options_.training.workers; ++i)
+    all_.add({.job = tr::job_kind::worker, .index = i});
+  for (auto& c : all_.all())
+    start(c);
+  begin_ms_ = now_ms();
+  const auto to_come = [this] {
+    return !ending_ && std::ranges::any_of(all_.all(), [](const child& c) {
+      return c.start_at_ms.has_value();
+    });
+  };
+  while (all_.any_lives() || to_come())
+    turn();
+  if (kills_ > 0 || restarts_ > 0)
+    std::printf("processes killed: %u, started again: %u\n", kills_, restarts_);
+  return stopped_by_ != 0 ? 128 + stopped_by_ : code_of(all_);
+}
+
 } // namespace
 
-int launch_peers(const launch_options& options) {
-  struct sigaction action {};
-  action.sa_handler = note_signal;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  return peer_launcher{options}.run();
-}
+int launch_peers(const launch_options& options) { return peer_launcher{options}.run(); }
 
 } // namespace tool

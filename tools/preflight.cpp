@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
 namespace tool {
 
@@ -24,8 +25,13 @@ namespace {
 tr::result<void> probe(tr::storage_port& storage, const std::string& directory) {
   if (auto made = storage.make_directories(directory); !made)
     return made;
-  const auto path = directory + "/.troupe-probe";
-  auto file = storage.create(path);
+  auto folder = storage.folder(directory);
+  if (!folder)
+    return folder.error();
+  const std::string name = ".troupe-probe";
+  if (auto gone = (*folder)->remove(name); !gone) // a name of ours: what it led to stays as it is
+    return gone;
+  auto file = (*folder)->create(name);
   if (!file)
     return file.error();
   constexpr std::array one{std::byte{1}};
@@ -34,11 +40,16 @@ tr::result<void> probe(tr::storage_port& storage, const std::string& directory) 
     done = (*file)->sync();
   if (done)
     done = (*file)->close();
-  auto removed = storage.remove(path);
+  auto removed = (*folder)->remove(name);
   return done ? removed : done;
 }
 
 } // namespace
+
+std::string no_checkpoint_text(const std::string& directory) {
+  return "--resume: there is no checkpoint in --checkpoint '" + directory
+         + "'; leave --resume out to begin anew";
+}
 
 void check_checkpoint_directory(const tr::environment& env, const std::string& directory) {
   if (auto done = probe(env.storage, directory); !done)

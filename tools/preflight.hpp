@@ -15,4 +15,7 @@ void check_data(const troupe::environment& env, const std::string& directory);
 /// naming `--checkpoint` and the directory.
 void check_checkpoint_directory(const troupe::environment& env, const std::string& directory);
 
+/// What `--resume` says of a directory in which nothing was saved.
+std::string no_checkpoint_text(const std::string& directory);
+
 } // namespace tool

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include <troupe/actors/wait_log.hpp>
 #include <troupe/strategies/optimizer_calls.hpp>
 
 #include "preflight.hpp"
@@ -34,6 +35,7 @@ struct made_strategy {
   tr::strategy is{};
   std::function<std::vector<std::string>(const std::string& mine)> exchange{};
   std::function<void()> barrier{};
+  std::function<void(const std::optional<tr::failure>&)> agree{};
 };
 
 made_strategy make_strategy(tr::runtime& rt, const training_options& options) {
@@ -50,7 +52,11 @@ made_strategy make_strategy(tr::runtime& rt, const training_options& options) {
     const tr::multi_worker_mirrored_strategy s{rt, {.devices = devices}};
     return {.is = s,
             .exchange = [s](const std::string& mine) { return s.exchange(mine); },
-            .barrier = [s] { s.barrier(); }};
+            .barrier = [s] { s.barrier(); },
+            .agree =
+              [s](const std::optional<tr::failure>& why) {
+                s.agree(why, "look at the checkpoint's directory");
+              }};
   }
   tr::throw_failure(tr::errc::bad_config, "train: strategy '" + options.strategy + "' is unknown");
 }
@@ -80,6 +86,8 @@ public:
   training_report go();
   /// Steps that this strategy has done.
   std::int64_t progress() const { return steps_ - begun_at_; }
+  /// The step that was saved last; -1: none.
+  std::int64_t saved_at() const { return saved_at_; }
 
 private:
   void make_weights();
@@ -215,23 +223,23 @@ void replica_run::go_on(beginning wish) {
     return;
   }
   if (wish == beginning::resume)
-    tr::throw_failure(tr::errc::not_found,
-                      "--resume: " + options_.checkpoint + ": there is no checkpoint");
+    tr::throw_failure(tr::errc::not_found, no_checkpoint_text(options_.checkpoint));
   listener_.say("no checkpoint in " + options_.checkpoint + " yet: begins at step 0");
 }
 
 /// All end when the one that saves cannot: the others would wait for it.
 void replica_run::check_directory() {
-  std::string trouble;
+  std::optional<tr::failure> trouble;
   try {
     if (saves_)
       check_checkpoint_directory(env_, options_.checkpoint);
   } catch (const tr::error& why) {
-    trouble = why.details().text;
+    trouble = why.details();
   }
-  for (const auto& text : exchange(trouble))
-    if (!text.empty())
-      tr::throw_failure(tr::errc::bad_config, text);
+  if (with_.agree)
+    with_.agree(trouble);
+  else if (trouble)
+    tr::throw_failure(*trouble);
 }
 
 void replica_run::save() {
@@ -341,11 +349,38 @@ bool goes_on(const training_options& options, const tr::error& why) {
              || code == tr::errc::revoked);
 }
 
+/// What became of the strategies since something was saved last.
+class lives_log {
+public:
+  explicit lives_log(const tr::clock_port& clock)
+    : clock_{clock}, log_{tr::wait_log{clock.now(), tell_every}} {}
+  /// `saved_at`: the step, of the strategy that ended.
+  void ended(const tr::failure& why, std::int64_t saved_at) {
+    if (saved_at > saved_at_) {
+      saved_at_ = saved_at;
+      log_.emplace(clock_.now(), tell_every);
+    }
+    log_->ended(why);
+  }
+  std::string text() const {
+    return "no step beyond " + std::to_string(std::max<std::int64_t>(saved_at_, 0))
+           + " was saved since: " + log_->text(clock_.now());
+  }
+  bool is_due() { return log_->due(clock_.now()).has_value(); }
+
+private:
+  static constexpr tr::duration tell_every = std::chrono::seconds{15};
+  const tr::clock_port& clock_;
+  std::optional<tr::wait_log> log_;
+  std::int64_t saved_at_ = -1;
+};
+
 } // namespace
 
 training_report train_on_replicas(tr::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop) {
   constexpr int idle_lives_max = 20; // strategies in a row that did not get a step further
+  lives_log lives{rt.env().clock};
   auto begin = options.rejoins  ? beginning::resume_if_any
                : options.resume ? beginning::resume
                                 : beginning::anew;
@@ -357,9 +392,18 @@ training_report train_on_replicas(tr::runtime& rt, const training_options& optio
     } catch (const tr::error& why) {
       if (life && life->progress() > 0)
         idle = 0;
-      if (!goes_on(options, why) || idle == idle_lives_max || stop)
+      if (!goes_on(options, why) || stop)
         throw;
+      lives.ended(why.details(), life ? life->saved_at() : -1);
+      if (idle == idle_lives_max) {
+        auto last = why.details();
+        last.text =
+          std::to_string(idle + 1) + " strategies in a row got no step further; " + lives.text();
+        tr::throw_failure(std::move(last));
+      }
       listener.say(why.details().text);
+      if (lives.is_due())
+        listener.say("no progress: " + lives.text());
     }
     begin = beginning::resume_if_any;
   }

@@ -3,6 +3,7 @@
 #include <troupe/transport/detail/asio_poller.hpp>
 #include <troupe/transport/detail/asio_sockets.hpp>
 #include <troupe/transport/detail/pollable.hpp>
+#include <troupe/transport/detail/spare_descriptor.hpp>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace troupe {
@@ -120,10 +120,10 @@ public:
         ::accept4(acceptor_.native_handle(), remote.data(), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
         continue;
-      if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-        turn_away();
-      if (fd < 0)
+      if (fd < 0) {
+        spare_.turn_away_if_none(acceptor_.native_handle());
         return nullptr;
+      }
       remote.resize(size);
       tcp::socket socket{*io_};
       error_code ec;
@@ -140,30 +140,11 @@ public:
   std::string address() const override { return address_; }
   std::vector<std::weak_ptr<descriptor>> watched() const override { return {watched_}; }
 
-  ~asio_listener() override {
-    if (spare_ >= 0)
-      ::close(spare_);
-  }
-
 private:
-  static int open_spare() { return ::eventfd(0, EFD_CLOEXEC); }
-
-  /// No descriptor is left for who calls. He would be reported again and again: takes his call with
-  /// a descriptor kept for that, and ends it, so that he hears of it.
-  void turn_away() {
-    if (spare_ < 0)
-      return;
-    ::close(spare_);
-    const int fd = ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (fd >= 0)
-      ::close(fd);
-    spare_ = open_spare();
-  }
-
   shared_context io_;
   tcp::acceptor acceptor_;
   std::string address_{};
-  int spare_ = open_spare();
+  detail::spare_descriptor spare_{};
   std::shared_ptr<descriptor> watched_ = std::make_shared<descriptor>();
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <troupe/core/mac.hpp>
 #include <troupe/transport/detail/address.hpp>
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/collective_plan.hpp>
@@ -25,6 +26,21 @@ std::string size_text(const char* what, std::size_t got, std::size_t expected) {
 }
 
 std::size_t count_of(const tensor& x) { return static_cast<std::size_t>(x.size()); }
+
+/// Whether everybody's elements have to be merged in one step: a user's operator may not commute,
+/// and the sum that a mean of a narrow type is made of may not fit the type, in which partial sums
+/// travel.
+bool merges_at_once(const collective_task& task) {
+  if (task.how == nullptr)
+    return false;
+  const bool narrow = task.type != dtype::f32 && task.type != dtype::f64;
+  return task.how->op == reduce_op::user || (task.how->op == reduce_op::mean && narrow);
+}
+
+bool passes_partial_sums(collective_algorithm x) {
+  return x == collective_algorithm::recursive_doubling
+         || x == collective_algorithm::halving_doubling || x == collective_algorithm::ring;
+}
 
 class group_impl final : public collective_group {
 public:
@@ -55,9 +71,11 @@ public:
                std::make_move_iterator(joined.end()));
     return core_.form(epoch, std::move(all), deadline);
   }
-  void revoke(std::string reason, std::span<const std::uint64_t> missing) override {
-    core_.revoke(std::move(reason), missing);
+  using collective_group::revoke;
+  void revoke(failure why, std::span<const std::uint64_t> missing) override {
+    core_.revoke(std::move(why), missing);
   }
+  std::optional<failure> why_ended() const override { return core_.ended(); }
 
   std::uint32_t rank() const override { return core_.rank(); }
   std::uint32_t size() const override { return core_.size(); }
@@ -231,7 +249,9 @@ private:
       return refuse(task.kind, "only f32 of a reduction that is not the user's can be encoded, not "
                                  + to_string(task.type));
     task.how = &how;
-    if (is_user) // it may not commute
+    const bool mean_on_f16 =
+      how.op == reduce_op::mean && task.options.wire == kernels::encoding::f16;
+    if (merges_at_once(task) || mean_on_f16) // a sum may be out of the wire's range
       task.options.order = reduction_order::rank;
     return run(task);
   }
@@ -244,12 +264,11 @@ private:
       task.options.wire = kernels::encoding::plain;
     const std::size_t bytes = task.count * size_of(task.type);
     task.algorithm = core_.options().table.pick(task.kind, task.options.order, size(), bytes);
+    if (merges_at_once(task) && passes_partial_sums(task.algorithm)) // a table of the user's own
+      task.algorithm = collective_algorithm::direct;
     if (const auto wanted = task.options.algorithm; wanted && size() > 1) {
-      const bool is_user = task.how != nullptr && task.how->op == reduce_op::user;
-      const bool keeps_order = *wanted != collective_algorithm::recursive_doubling
-                               && *wanted != collective_algorithm::halving_doubling
-                               && *wanted != collective_algorithm::ring;
-      if (!detail::can_plan(task.kind, *wanted, size()) || (is_user && !keeps_order))
+      if (!detail::can_plan(task.kind, *wanted, size())
+          || (merges_at_once(task) && passes_partial_sums(*wanted)))
         return refuse(task.kind, "it can't be done by " + std::string{to_string(*wanted)} + " with "
                                    + std::to_string(size()) + " members");
       task.algorithm = *wanted;
@@ -275,7 +294,8 @@ result<std::unique_ptr<collective_group>> collective_group::make(environment& en
   if (options.token.empty() && !options.network_is_private && reaches_others(options.listen))
     return make_failure(errc::invalid_argument,
                         "group " + options.name + ": listen is " + options.listen
-                          + ", which other machines reach: a token is needed");
+                          + ", which other machines reach: a token is needed; "
+                          + std::string{token_advice});
   auto listener = env.transport.listen(options.listen);
   if (!listener)
     return listener.error();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,6 +24,10 @@ struct group_options {
   /// Shared by all members. With one, callers prove that they know it, and so do those who answer;
   /// without, others than this machine's processes can't be let in.
   std::string token{};
+  /// People wrote the lists of members, each member's by itself: where they differ, both sides that
+  /// meet are told so at once, with the first difference. Else only the caller is told, since
+  /// members that go from epoch to epoch may be of two minds for a while.
+  bool lists_are_given = false;
   /// Nobody else is on this network, as in a simulation: addresses need no token.
   bool network_is_private = false;
   /// What may be shared with whom. None: what the environment's transport says, that is
@@ -32,6 +37,9 @@ struct group_options {
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
   /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
   std::size_t arena_bytes = 0;
+  /// Called every five seconds while an epoch is formed or an operation waits, with those who are
+  /// missing, and the operation. On the lane that waits: it must not wait itself.
+  std::function<void(const std::string& missing)> on_wait{};
 };
 
 /// A reduction: `reduce_op::sum`, its name in any letter case (which throws as `parse_reduce_op`),
@@ -54,12 +62,16 @@ struct reduction {
 /// Every member gets the same bits, and they do not depend on what carries the data: elements are
 /// merged in rank order (unless `reduction_order::fixed` allows another), f16 and bf16 are summed
 /// as floats and rounded once, a wire that is not plain rounds what each member gives and the
-/// result.
+/// result. A mean of integers or 16-bit floats is always merged in rank order and at once, in a
+/// wider type: the mean of two that are near the type's end is between them. That of integers drops
+/// the fraction. Sums and products of integers wrap.
 ///
 /// Errors end the epoch: every later operation repeats them until the next `form`, `shrink` or
 /// `grow`. What an operation that failed wrote to is undefined; others may have completed the same
 /// operation. `peer_lost`: a member is gone; `deadline`: a member is silent; `revoked`; `mismatch`;
-/// `bad_frame`. Each names the operation and the members that are missing, on every member.
+/// `bad_frame`; whatever a member was revoked with. Each names the operation and the members that
+/// are missing, on every member: who hears of it from another one gets that one's code, retry class
+/// and origin.
 /// `invalid_argument` and `wrong_state` are the caller's, and end nothing.
 class collective_group {
 public:
@@ -87,9 +99,14 @@ public:
   /// `form` with `joined` behind the last list. Those who join call `form` with the whole list.
   virtual result<void> grow(group_epoch epoch, std::vector<collective_member> joined,
                             duration deadline) = 0;
-  /// Ends the epoch on all members: operations in flight and to come fail with `revoked`, and the
-  /// text names `missing` (ids) and `reason`. A `form` under way goes on to its own deadline.
-  virtual void revoke(std::string reason, std::span<const std::uint64_t> missing = {}) = 0;
+  /// Ends the epoch on all members: operations in flight and to come fail with `why`, its code,
+  /// retry class and origin included, wherever the member is; the text names `missing` (ids) too.
+  /// A `form` under way goes on to its own deadline.
+  virtual void revoke(failure why, std::span<const std::uint64_t> missing = {}) = 0;
+  /// The same with `errc::revoked`.
+  void revoke(std::string reason, std::span<const std::uint64_t> missing = {}) {
+    revoke(make_failure(errc::revoked, std::move(reason)), missing);
+  }
 
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
@@ -103,6 +120,8 @@ public:
   /// Ids of those who were missing when the epoch ended, or when it could not form in time; none
   /// while it lasts.
   virtual std::vector<std::uint64_t> missing() const = 0;
+  /// What ended the epoch, as far as this member has heard; none while it lasts. Any thread.
+  virtual std::optional<failure> why_ended() const = 0;
 
   /// A tensor in memory that the epoch's members share, if there is such and it has room; else any.
   /// An `all_reduce` of tensors that all members got from here copies nothing. Only for what a redo

@@ -104,6 +104,8 @@ struct collective_options {
   /// What the caller calls this. Members whose words differ refuse each other, and the errors quote
   /// both.
   std::string what{};
+  /// Stands behind `what` in errors; members need not agree on it.
+  std::string detail{};
 };
 
 /// Where a member runs. Members of one `process` share memory, those of one `host` can map the same
@@ -121,6 +123,7 @@ group_locality this_locality();
 struct collective_member {
   std::uint64_t id = 0; ///< the same in all epochs; no two members have one
   std::string address{};
+  std::string name{}; ///< "worker:1", for errors; need not be the same for all
 };
 
 /// What a group has counted since it was made.

@@ -9,6 +9,7 @@
 #include <troupe/transport/detail/asio_poller.hpp>
 #include <troupe/transport/detail/asio_sockets.hpp>
 #include <troupe/transport/detail/host_link.hpp>
+#include <troupe/transport/detail/spare_descriptor.hpp>
 
 namespace troupe {
 
@@ -64,8 +65,11 @@ public:
 
   std::unique_ptr<channel> try_accept() override {
     auto entered = door_ ? detail::accept_at_door(door_->fd) : detail::owned_fd{};
-    if (!entered)
+    if (!entered) {
+      if (door_)
+        spare_.turn_away_if_none(door_->fd);
       return tcp_->try_accept();
+    }
     std::string peer = "shm:" + std::to_string(detail::peer_of(entered.get()).pid);
     return std::make_unique<host_channel>(
       std::make_shared<detail::host_link>(std::move(entered), true, std::move(peer)));
@@ -82,6 +86,7 @@ public:
 private:
   std::unique_ptr<channel_listener> tcp_;
   std::shared_ptr<door> door_{};
+  detail::spare_descriptor spare_{};
 };
 
 // Names under which the listener that a TCP connection to `to` would reach may have its door.

@@ -1,6 +1,7 @@
 #include <troupe/actors/detail/checkpoint_manifest.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -8,6 +9,7 @@
 #include <cereal/types/string.hpp>
 
 #include <troupe/core/payload.hpp>
+#include <troupe/core/shown.hpp>
 #include <troupe/kernels/hash.hpp>
 
 namespace troupe::detail {
@@ -17,7 +19,6 @@ namespace {
 constexpr std::string_view magic = "TRPCKPT1";
 constexpr std::string_view temporary_suffix = ".tmp";
 constexpr std::string_view generation_prefix = "ckpt-";
-constexpr std::uint64_t generation_max = 999'999'999'999'999'999;
 
 // Bytes that each element of a list takes at least: what a count is held against.
 constexpr std::size_t file_bytes_min = 24;
@@ -116,19 +117,19 @@ void decode_variable(checked_reader& in, checkpoint_manifest& out,
   std::uint8_t kind = 0;
   in(kind, variable.steps);
   if (kind > value_of(optimizer_kind::adam))
-    throw bad_manifest{variable.name + ": optimizer " + std::to_string(kind)};
+    throw bad_manifest{shown(variable.name) + ": optimizer " + std::to_string(kind)};
   variable.optimizer = static_cast<optimizer_kind>(kind);
   if (variable.name.empty() || !out.index.emplace(variable.name, out.variables.size() - 1).second)
-    throw bad_manifest{"variable '" + variable.name + "' stands there twice or has no name"};
+    throw bad_manifest{"variable '" + shown(variable.name) + "' stands there twice or has no name"};
   const auto parts = take_count(in, part_bytes_min, "parts");
   if (parts == 0 || parts > parts_max)
-    throw bad_manifest{variable.name + ": " + std::to_string(parts) + " parts"};
+    throw bad_manifest{shown(variable.name) + ": " + std::to_string(parts) + " parts"};
   for (std::size_t i = 0; i < parts; ++i) {
     auto& part = variable.parts.emplace_back();
     std::uint8_t type = 0;
     in(part.name, type);
     part.type = static_cast<dtype>(type);
-    const auto what = variable.name + "/" + part.name + ": ";
+    const auto what = shown(variable.name) + "/" + shown(part.name) + ": ";
     if (std::any_of(variable.parts.begin(), variable.parts.end() - 1,
                     [&](const auto& other) { return other.name == part.name; }))
       throw bad_manifest{what + "stands there twice"};
@@ -157,7 +158,7 @@ checkpoint_manifest decode_body(std::string_view body) {
     std::string bytes;
     in(key, bytes);
     if (!out.extras.emplace(key, std::move(bytes)).second)
-      throw bad_manifest{"extra '" + key + "' stands there twice"};
+      throw bad_manifest{"extra '" + shown(key) + "' stands there twice"};
   }
   if (in.rest_bytes() != 0)
     throw bad_manifest{std::to_string(in.rest_bytes()) + " bytes too many"};
@@ -272,24 +273,43 @@ std::string generation_name(std::uint64_t number) {
   return std::string{generation_prefix} + std::to_string(number);
 }
 
-std::optional<std::uint64_t> generation_number(std::string_view name, bool temporary) {
-  if (temporary) {
-    if (name.size() < temporary_suffix.size() || !name.ends_with(temporary_suffix))
-      return {};
-    name.remove_suffix(temporary_suffix.size());
-  }
+namespace {
+
+/// The digits of "ckpt-12", or none. Without leading zeros, as `generation_name` writes them.
+std::string_view digits_of(std::string_view name) {
   if (!name.starts_with(generation_prefix))
     return {};
   name.remove_prefix(generation_prefix.size());
-  if (name.empty() || name.size() > 18 || (name[0] == '0' && name.size() > 1))
-    return {};
+  const bool number = name.find_first_not_of("0123456789") == std::string_view::npos;
+  return number && (name.size() == 1 || !name.starts_with('0')) ? name : std::string_view{};
+}
+
+/// A number that is no higher than `generation_max`.
+std::optional<std::uint64_t> number_of(std::string_view digits) {
   std::uint64_t number = 0;
-  for (const char c : name) {
-    if (c < '0' || c > '9')
+  const auto [end, why] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return why == std::errc{} && end == digits.data() + digits.size() && number <= generation_max
+           ? std::optional{number}
+           : std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::uint64_t> generation_number(std::string_view name, bool temporary) {
+  if (temporary) {
+    if (!name.ends_with(temporary_suffix))
       return {};
-    number = number * 10 + static_cast<std::uint64_t>(c - '0');
+    name.remove_suffix(temporary_suffix.size());
   }
-  return number < generation_max ? std::optional{number} : std::nullopt;
+  const auto digits = digits_of(name);
+  return digits.empty() ? std::nullopt : number_of(digits);
+}
+
+bool is_number_too_high(std::string_view name) {
+  if (name.ends_with(temporary_suffix))
+    name.remove_suffix(temporary_suffix.size());
+  const auto digits = digits_of(name);
+  return !digits.empty() && !number_of(digits);
 }
 
 } // namespace troupe::detail

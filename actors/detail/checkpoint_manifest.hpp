@@ -14,6 +14,7 @@
 namespace troupe::detail {
 
 inline constexpr std::string_view manifest_name = "manifest";
+inline constexpr const char* lock_name = ".troupe-lock";
 inline constexpr std::uint64_t manifest_bytes_max = std::uint64_t{1} << 30;
 inline constexpr std::uint32_t no_file = ~std::uint32_t{0};
 
@@ -59,7 +60,11 @@ result<checkpoint_manifest> decode(std::string_view bytes);
 std::string data_file_name(std::size_t number);
 /// "ckpt-12".
 std::string generation_name(std::uint64_t number);
+/// The highest number that a checkpoint can have.
+inline constexpr std::uint64_t generation_max = 999'999'999'999'999'998;
 /// The number of "ckpt-12" or, when `temporary`, of "ckpt-12.tmp"; nothing for any other name.
 std::optional<std::uint64_t> generation_number(std::string_view name, bool temporary);
+/// Whether this is "ckpt-" and a number above `generation_max`, with or without ".tmp".
+bool is_number_too_high(std::string_view name);
 
 } // namespace troupe::detail

@@ -2,12 +2,10 @@
 
 #include <exception>
 
+#include <troupe/core/thrown.hpp>
+
 /// Calls of user code whose exceptions go on elsewhere.
 namespace troupe::detail {
-
-/// @pre an exception is being handled. It ends the lane itself (a simulator unwinds it), and must
-/// pass.
-bool ends_the_lane();
 
 /// What `f` threw; null when it returned.
 template <class F>

@@ -1,5 +1,6 @@
 #include <troupe/actors/detail/kernel_specs.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -14,16 +15,10 @@ std::uint64_t length_of(const schedule_spec& spec) {
   return spec.end_step > spec.begin_step ? spec.end_step - spec.begin_step : 1;
 }
 
-// The kernel's piece i ends at its boundary, ours just before it.
 void convert_pieces(const schedule_spec& from, kernels::schedule_spec& to) {
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < from.boundaries.size(); ++i)
-    if (from.boundaries[i] > 0) { // else the piece is empty
-      to.boundaries[n] = from.boundaries[i] - 1;
-      to.values[n++] = from.values[i];
-    }
-  to.values[n] = from.values.back();
-  to.boundary_count = static_cast<std::uint8_t>(n);
+  std::copy(from.boundaries.begin(), from.boundaries.end(), to.boundaries.begin());
+  std::copy(from.values.begin(), from.values.end(), to.values.begin());
+  to.boundary_count = static_cast<std::uint8_t>(from.boundaries.size());
 }
 
 kernels::schedule_spec convert(const schedule_spec& from) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <troupe/actors/worker_lanes.hpp>
+#include <troupe/core/readable_name.hpp>
 #include <troupe/device/context.hpp>
 
 /// What stands behind a running step. Private to worker_lanes.
@@ -22,15 +23,24 @@ struct worker_lanes::life {
   origin self{};
   term_no term{};
   worker_routes routes{};
+  explicit life(const environment& env) : freed{env.waits.make_point()} {}
+
   std::atomic<bool> dead{false};
-  std::mutex mutex{}; // of what follows
+  const std::unique_ptr<wait_point> freed; ///< a step let go of what it held, or was interrupted
+  std::mutex mutex{};                      // of what follows
   std::map<variable_id, std::shared_ptr<const variable_spec>> variables{};
   std::map<resource_id, built> resources{};
+  std::map<resource_id, const running_step*> held{}; ///< who has a resource for itself
 
   std::shared_ptr<const variable_spec> find(variable_id id) {
     std::lock_guard lock{mutex};
     auto at = variables.find(id);
     return at == variables.end() ? nullptr : at->second;
+  }
+  /// Null: nobody. With the lock held.
+  const running_step* holder_of(resource_id id) const {
+    auto at = held.find(id);
+    return at == held.end() ? nullptr : at->second;
   }
   /// What Troupe itself failed with here, marked so that it is not taken for the step's own throw.
   failure from_here(failure why) const {
@@ -51,35 +61,68 @@ struct worker_lanes::running_step {
     : of{what.of},
       closure{what.order.id},
       attempt{what.order.attempt},
+      function{what.is_resource ? what.make.function : what.order.function},
+      limit{std::chrono::milliseconds{limit_ms}},
       client{through},
       started{env.clock.now()},
+      may_begin{what.is_resource || !what.order.announce},
       entered_ns{started.time_since_epoch().count()} {
     if (what.is_resource)
       builds = what.make.id;
     if (limit_ms > 0)
-      give_up_at = after(started, std::chrono::milliseconds{limit_ms});
+      give_up_at = after(started, limit);
+  }
+  /// Which step hung past which limit. @pre the owner's lock is held.
+  std::string what_hung() const {
+    const bool own = limit > duration{} && give_up_at >= after(started, limit);
+    return words()
+           + (own ? " ran past its deadline of " + std::to_string(to_ms(limit)) + " ms"
+                  : std::string{" went on after its cancel for longer than it was given"});
   }
   time_point last_entry() const {
     return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
   }
   bool interrupted() const { return cancelled || of->dead; }
+  /// How long it has waited for what other steps hold: no limit of its own counts that.
+  duration waited(time_point now) const {
+    const auto since = waits_since_ns.load();
+    const auto running = since == 0 ? 0 : now.time_since_epoch().count() - since;
+    return duration{waited_ns.load() + running};
+  }
+  /// "step 'train_step', closure 1:17, attempt 2", "the function 'make_data' of resource 4": whose
+  /// error it is.
+  std::string words() const {
+    const auto* entry = function_table::global().at(function);
+    const auto name = entry ? "'" + readable_function(entry->name) + "'"
+                            : "number " + std::to_string(value_of(function));
+    if (builds)
+      return "the function " + name + " of resource " + std::to_string(value_of(*builds));
+    return "step " + name + ", closure " + std::to_string(value_of(closure.term)) + ":"
+           + std::to_string(closure.seq) + ", attempt " + std::to_string(value_of(attempt));
+  }
   /// @pre the owner's lock is held, so that the client is there.
   void interrupt() {
     cancelled = true;
     if (client)
       client->wake();
+    of->freed->notify_all();
   }
 
   const std::shared_ptr<life> of;
   const closure_id closure;
   const attempt_no attempt;
+  const function_index function;
+  const duration limit;                ///< 0: none
   std::optional<resource_id> builds{}; ///< it is a resource's function, not a closure's
   parameter_client* client;            ///< under the owner's lock; null once the step ended
   const time_point started;
+  bool may_begin;                       ///< under the owner's lock; false: announced first
   time_point give_up_at = never;        ///< under the owner's lock
   std::atomic<std::int64_t> entered_ns; ///< when the step last called Troupe
   std::atomic<bool> cancelled{false};
   std::atomic<bool> abandoned{false};
+  std::atomic<std::int64_t> waited_ns{0};
+  std::atomic<std::int64_t> waits_since_ns{0}; ///< 0: it does not wait
   bool told = false; ///< the step has heard of its cancellation; its lane only
   std::shared_ptr<device_context>* device = nullptr; ///< the lane's; its lane only
   std::uint32_t lane = 0; ///< its number, which no other lane of the worker ever had
@@ -164,6 +207,7 @@ public:
     kept_.push_back(at->second.made.object); // a step that hangs may outlive the resource's drop
     return at->second.made;
   }
+  std::shared_ptr<void> hold(std::vector<resource_id> ids) override;
   void compute(duration d) override {
     enter();
     env_.lanes.spend(d);

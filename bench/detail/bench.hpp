@@ -6,16 +6,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "detail/machine.hpp"
 
 /// The frame that the programs in bench/ share: options, interleaved rounds, a table for people, a
 /// file for machines. Benches are no part of the product, so they read clocks and files directly.
@@ -51,7 +55,7 @@ struct row {
   double aim_value = 0;
   /// Why there is no number; stands in the table and in the file instead of one.
   std::string unmeasured{};
-  /// What a reader must know: the peer was slower than it should be, the machine was busy, ...
+  /// What a reader must know of this row: a process ended early, a result was wrong, ...
   std::string note{};
 };
 
@@ -128,7 +132,8 @@ class report {
 public:
   /// Reads `--quick`, `--json FILE`, `--rounds N`, `--only ROW`; `--help` tells of them and ends
   /// the process with 0, anything else with 2.
-  report(std::string suite, int argc, char** argv) : suite_{std::move(suite)}, load_{load()} {
+  report(std::string suite, int argc, char** argv)
+    : suite_{std::move(suite)}, load_{load()}, before_{processors_now()} {
     for (int i = 1; i < argc; ++i) {
       const std::string flag = argv[i];
       const auto value = [&]() -> std::string {
@@ -178,13 +183,52 @@ public:
 
   void add(row r) { rows_.push_back(std::move(r)); }
 
-  /// Prints and writes; the exit code.
-  int finish() const {
+  /// Prints and writes; the exit code: 1 when there is no result for some row, or no file.
+  int finish() {
+    others_ = share_of_others(before_, processors_now());
     print();
-    return json_.empty() || write() ? 0 : 1;
+    const bool written = json_.empty() || write();
+    return written && !has_gaps() ? 0 : 1;
+  }
+
+  /// What a reader must know of the machine, one sentence each: that it was busy, that it is slow.
+  std::vector<std::string> remarks() const {
+    std::vector<std::string> out;
+    for (auto& text : {busy_text(others_), slower_text(speeds())})
+      if (!text.empty())
+        out.push_back(text);
+    return out;
   }
 
 private:
+  /// How the peers of this run compare with those that the manual quotes.
+  std::vector<peer_speed> speeds() const {
+    std::vector<peer_speed> out;
+    for (const auto& q : quoted_peers)
+      for (const row& r : rows_) {
+        const double here = median(r.peers);
+        if (suite_ == q.suite && r.name == q.row && r.peer == q.peer && here > 0)
+          out.push_back({r.peer, r.unit, here, q.value,
+                         r.direction == better::less ? here / q.value : q.value / here});
+      }
+    return out;
+  }
+
+  /// A row that was measured has a number, and a ratio where it has a peer.
+  bool has_gaps() const {
+    bool out = false;
+    for (const row& r : rows_) {
+      const double ours = median(r.ours);
+      if (!r.unmeasured.empty() || (std::isfinite(ours) && ours > 0))
+        continue;
+      std::fprintf(stderr, "%s: no result for %s\n", suite_.c_str(), r.name.c_str());
+      out = true;
+    }
+    if (rows_.empty())
+      std::fprintf(stderr, "%s: there is no row '%s'\n", suite_.c_str(), only_.c_str());
+    return out || rows_.empty();
+  }
+
   [[noreturn]] void usage(const std::string& what) const {
     std::fprintf(stderr, "%s: %s\nusage: %s [--quick] [--json FILE] [--rounds N] [--only ROW]\n",
                  suite_.c_str(), what.c_str(), suite_.c_str());
@@ -202,8 +246,11 @@ private:
   }
 
   void print() const {
-    std::printf("%s%s, %d rounds, load %.2f -> %.2f\n%s\n\n", suite_.c_str(),
+    std::printf("%s%s, %d rounds, load %.2f -> %.2f\n%s\n", suite_.c_str(),
                 quick_ ? " (quick)" : "", rounds_, load_, load(), machine().c_str());
+    for (const std::string& remark : remarks())
+      std::printf("! %s\n", remark.c_str());
+    std::printf("\n");
     std::printf("%-36s %-11s %11s %11s %11s  %-14s %11s %7s %6s\n", "row", "unit", "median", "q1",
                 "min", "peer", "peer median", "ratio", "aim");
     for (const row& r : rows_) {
@@ -230,7 +277,14 @@ private:
     std::ofstream out{json_};
     out << "{\"suite\": " << quoted(suite_) << ", \"date\": " << quoted(date)
         << ", \"machine\": " << quoted(machine()) << ", \"quick\": " << (quick_ ? "true" : "false")
-        << ", \"rounds\": " << rounds_ << ", \"load\": " << number(load_) << ", \"rows\": [";
+        << ", \"rounds\": " << rounds_ << ", \"load\": " << number(load_);
+    if (others_)
+      out << ", \"busy\": " << number(*others_, 2);
+    out << ", \"remarks\": [";
+    const auto said = remarks();
+    for (std::size_t i = 0; i < said.size(); ++i)
+      out << (i ? ", " : "") << quoted(said[i]);
+    out << "], \"rows\": [";
     for (std::size_t i = 0; i < rows_.size(); ++i)
       out << (i ? ",\n  " : "\n  ") << json_of(rows_[i]);
     out << "\n]}\n";
@@ -244,7 +298,8 @@ private:
     std::string out = "{\"name\": " + quoted(r.name) + ", \"params\": {";
     for (std::size_t i = 0; i < r.params.size(); ++i)
       out += (i ? ", " : "") + quoted(r.params[i].first) + ": " + r.params[i].second;
-    out += "}, \"unit\": " + quoted(r.unit);
+    out += "}, \"unit\": " + quoted(r.unit)
+           + ", \"better\": " + quoted(r.direction == better::less ? "less" : "more");
     if (!r.unmeasured.empty())
       return out + ", \"not_measured\": " + quoted(r.unmeasured) + "}";
     out += ", \"median\": " + number(median(r.ours)) + ", \"q1\": " + number(quantile(r.ours, 0.25))
@@ -261,6 +316,8 @@ private:
 
   std::string suite_;
   double load_;
+  std::optional<processor_ticks> before_;
+  std::optional<double> others_{}; ///< share of the processors, once it ended
   bool quick_ = false;
   std::string json_{};
   std::string only_{};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
@@ -38,19 +39,32 @@ inline std::uint16_t free_port() {
   return ntohs(at.sin_port);
 }
 
-/// This program again with other arguments. Ends it with SIGKILL when it goes before the child has.
+/// A process that ends by SIGKILL when this object goes before the process has.
+///
+/// Of the open files it has the three standard ones and those that are handed down to it, nothing
+/// else: a socket that it kept open would never end for whoever is at its other end.
 class child {
 public:
-  explicit child(std::vector<std::string> args) {
-    args.insert(args.begin(), "/proc/self/exe");
+  /// Where a process finds the file that was `i`th in `handed_down`, counted from 0.
+  static constexpr int handed(int i) { return STDERR_FILENO + 1 + i; }
+
+  /// This program again, with other arguments.
+  explicit child(std::vector<std::string> args, const std::vector<int>& handed_down = {})
+    : child("/proc/self/exe", std::move(args), handed_down) {}
+  /// Another program. `handed_down`: files open here, which stay open here as well.
+  child(std::string program, std::vector<std::string> args, const std::vector<int>& handed_down) {
+    args.insert(args.begin(), std::move(program));
     std::vector<char*> argv;
     for (auto& a : args)
       argv.push_back(a.data());
     argv.push_back(nullptr);
-    // A socket of ours that it kept open would never end for whoever is at its other end.
+    const copies above{handed_down};
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+    for (std::size_t i = 0; i < above.files.size(); ++i)
+      ::posix_spawn_file_actions_adddup2(&actions, above.files[i], handed(static_cast<int>(i)));
+    ::posix_spawn_file_actions_addclosefrom_np(&actions,
+                                               handed(static_cast<int>(above.files.size())));
     const int error = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
@@ -81,6 +95,30 @@ public:
   }
 
 private:
+  /// The files once more, above all numbers that a process finds them at: so none is overwritten
+  /// before it has been copied there.
+  struct copies {
+    explicit copies(const std::vector<int>& from) {
+      for (const int fd : from) {
+        const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, handed(static_cast<int>(from.size())));
+        if (copy < 0) {
+          close();
+          throw std::runtime_error("cannot hand file " + std::to_string(fd) + " down");
+        }
+        files.push_back(copy);
+      }
+    }
+    ~copies() { close(); }
+    copies(const copies&) = delete;
+    copies& operator=(const copies&) = delete;
+    void close() {
+      for (const int fd : files)
+        ::close(fd);
+      files.clear();
+    }
+    std::vector<int> files{};
+  };
+
   pid_t pid_ = 0;
 };
 

@@ -151,6 +151,8 @@ inline row row_of(const cell& c) {
   out.peers = c.peers;
   out.note = c.note;
   out.aim = aim_of(c);
+  if (!c.ours.empty() && median(c.ours) <= 0)
+    out.unmeasured = "shorter than the time that it took to write the vectors: try more rounds";
   return out;
 }
 

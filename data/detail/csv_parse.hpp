@@ -8,6 +8,7 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/data/csv.hpp>
+#include <troupe/data/detail/file_bytes.hpp>
 
 /// CSV text into typed columns. Pure; any thread.
 namespace troupe::detail {
@@ -16,7 +17,11 @@ namespace troupe::detail {
 void check_csv_options(const csv_options& options);
 
 /// One tensor a column, of as many rows as the file has records. Errors are `corrupt` and name the
-/// file, the line (of the record's begin), the field and the value. @pre the options are checked
+/// file, the line (of the record's begin), the field and the value, which is escaped and cut. Holds
+/// one record beside the columns. @pre the options are checked
+result<std::vector<tensor>> parse_csv(byte_feed& from, std::string_view file,
+                                      const csv_options& options);
+/// The same for text in memory, which is plain.
 result<std::vector<tensor>> parse_csv(std::string_view text, std::string_view file,
                                       const csv_options& options);
 

@@ -89,18 +89,25 @@ public:
         from.drop(all[i]);
     return rows > 0;
   }
-  std::int64_t steps(std::int64_t elements) const override { return elements; }
+  std::int64_t steps(std::int64_t elements) const override {
+    return by_stream() && plan_.is_ragged ? unknown_cardinality : elements;
+  }
   std::int64_t piece_rows() const override {
-    if (plan_.global_rows < 0)
-      return -1;
+    return plan_.global_rows < 0 ? -1 : common_size(whole_pieces());
+  }
+  std::int64_t least_rows() const override {
+    return plan_.global_rows < 0 ? -1 : std::ranges::min(sizes_of(plan_.global_rows));
+  }
+
+private:
+  /// Of this worker. @pre the batch size is known
+  sizes whole_pieces() const {
     sizes own;
     auto all = sizes_of(plan_.global_rows);
     for (auto i = plan_.options.worker; i < plan_.replicas_in_sync(); i += plan_.options.workers)
       own.push_back(all[static_cast<std::size_t>(i)]);
-    return common_size(own);
+    return own;
   }
-
-private:
   bool by_stream() const { return plan_.options.rule == split::stream && plan_.global_rows >= 0; }
   /// In the order of pieces.
   sizes sizes_of(std::int64_t rows) const {
@@ -139,6 +146,7 @@ public:
   }
   std::int64_t steps(std::int64_t) const override { return unknown_cardinality; }
   std::int64_t piece_rows() const override { return common_size(list_); }
+  std::int64_t least_rows() const override { return std::ranges::min(list_); }
 
 private:
   sizes list_;
@@ -155,6 +163,7 @@ public:
     auto all = weighted_split_sizes(plan.global_rows, o.weights);
     whole_.assign(all.begin() + first, all.begin() + first + o.replicas);
     weights_.assign(o.weights.begin() + first, o.weights.begin() + first + o.replicas);
+    least_rows_ = std::ranges::min(all);
     step_rows_ = std::accumulate(whole_.begin(), whole_.end(), std::int64_t{0});
     if (step_rows_ == 0)
       throw_failure(errc::invalid_argument, "input: weights: worker " + std::to_string(o.worker)
@@ -170,11 +179,13 @@ public:
   }
   std::int64_t steps(std::int64_t) const override { return unknown_cardinality; }
   std::int64_t piece_rows() const override { return common_size(whole_); }
+  std::int64_t least_rows() const override { return least_rows_; }
 
 private:
   sizes whole_{};
   std::vector<std::uint32_t> weights_{};
   std::int64_t step_rows_ = 0;
+  std::int64_t least_rows_ = 0;
 };
 
 /// Every worker cuts each batch of a stream of its own into n pieces and takes R of them a step.
@@ -236,10 +247,10 @@ std::unique_ptr<cutter> make_cutter(const cut_plan& plan) {
     return std::make_unique<shared_cutter>(plan);
   if (!o.weights.empty()) {
     if (plan.global_rows < 0)
-      throw_failure(errc::invalid_argument,
-                    "input: weights under policy " + to_string(o.policy) + " with "
-                      + std::to_string(o.workers)
-                      + " workers need a dataset that ends in batch, to tell the batch size");
+      throw_failure(
+        errc::invalid_argument,
+        "input: weights under policy " + to_string(o.policy) + " with " + std::to_string(o.workers)
+          + " workers need a dataset whose batch size can be told: let no map stand behind batch");
     return std::make_unique<weighted_cutter>(plan);
   }
   if (o.rule == split::stream && plan.global_rows >= 0)

@@ -15,6 +15,8 @@ struct cut_plan {
   pipeline_options options{};
   /// G, or -1.
   std::int64_t global_rows = -1;
+  /// Batches of fewer rows may stand in the middle of a pass.
+  bool is_ragged = false;
   /// Every worker reads everything and takes its own of each step's pieces.
   bool shared = false;
   std::int64_t replicas_in_sync() const { return options.workers * options.replicas; }
@@ -41,6 +43,9 @@ public:
   virtual std::int64_t steps(std::int64_t elements) const = 0;
   /// Rows of every whole piece of this worker, -1 where they differ or cannot be told.
   virtual std::int64_t piece_rows() const { return -1; }
+  /// Rows of the smallest piece of a whole batch, all workers' included, so that all of them say
+  /// the same; -1 where that cannot be told.
+  virtual std::int64_t least_rows() const { return -1; }
 };
 
 /// Throws `invalid_argument` for settings that do not go together.

@@ -195,6 +195,12 @@ public:
       return {};
     return dataset_access::node(function_(first))->spec(context);
   }
+  std::int64_t known_rows(open_context& context) const override {
+    auto in = input_->open(context).take_elements();
+    in->start(0);
+    element first;
+    return in->next(first) ? dataset_access::node(function_(first))->known_rows(context) : -1;
+  }
   std::string describe() const override { return input_->describe() + label_; }
   node_kind kind() const override { return node_kind::expand; }
   std::vector<node_ptr> inputs() const override { return {input_}; }

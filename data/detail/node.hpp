@@ -78,8 +78,14 @@ public:
   virtual node_ptr with_inputs(std::vector<node_ptr> inputs) const;
   /// Elements of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
   virtual std::int64_t count(storage_port&) const { return unknown_cardinality; }
-  /// Rows of every element but the last, where a batch operation says so; else -1 (row SPL-1).
+  /// Rows of the batch operation that the elements come from, through operations that change no
+  /// element; else -1 (row SPL-1).
   virtual std::int64_t batch_rows() const { return -1; }
+  /// Rows that each part of every element has for certain, else -1. May open sources and call
+  /// functions, on their first element.
+  virtual std::int64_t known_rows(open_context&) const { return -1; }
+  /// How many elements of a pass may have fewer rows than `batch_rows`: 0, 1, or 2 for more.
+  virtual int partial_batches() const { return 2; }
 };
 
 /// What the other files of data/ see of a dataset.
@@ -94,6 +100,7 @@ public:
   opened open(open_context& context) const override;
   std::vector<tensor_spec> spec(open_context& context) const override;
   std::int64_t count(storage_port& storage) const override;
+  std::int64_t known_rows(open_context& context) const override;
 
 protected:
   virtual std::shared_ptr<const row_store> rows(storage_port& storage) const = 0;

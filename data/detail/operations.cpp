@@ -32,6 +32,11 @@ public:
   std::vector<node_ptr> inputs() const override { return {input_}; }
   node_ptr with_inputs(std::vector<node_ptr> inputs) const override { return on(inputs.at(0)); }
   std::int64_t count(storage_port& storage) const override { return input_->count(storage); }
+  std::int64_t batch_rows() const override { return input_->batch_rows(); }
+  std::int64_t known_rows(open_context& context) const override {
+    return input_->known_rows(context);
+  }
+  int partial_batches() const override { return input_->partial_batches(); }
 
 protected:
   const dataset_node& input() const { return *input_; }
@@ -85,6 +90,10 @@ public:
       return count_times(once, *rounds_);
     return once == 0 ? 0 : infinite_cardinality;
   }
+  int partial_batches() const override {
+    const int once = input().partial_batches();
+    return once == 0 || (rounds_ && *rounds_ <= 1) ? once : 2;
+  }
 
 protected:
   node_ptr on(node_ptr input) const override {
@@ -108,7 +117,6 @@ public:
     auto most = count_ > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(count_);
     return count_min(input().count(storage), most);
   }
-  std::int64_t batch_rows() const override { return input().batch_rows(); }
 
 protected:
   node_ptr on(node_ptr input) const override {
@@ -193,7 +201,6 @@ public:
     return input().describe() + ".prefetch(" + std::to_string(count_) + ")";
   }
   node_kind kind() const override { return node_kind::prefetch; }
-  std::int64_t batch_rows() const override { return input().batch_rows(); }
 
 protected:
   node_ptr on(node_ptr input) const override {
@@ -227,6 +234,10 @@ public:
     return count_batches(input().count(storage), size_, drop_remainder_);
   }
   std::int64_t batch_rows() const override { return static_cast<std::int64_t>(size_); }
+  std::int64_t known_rows(open_context&) const override {
+    return drop_remainder_ ? static_cast<std::int64_t>(size_) : -1;
+  }
+  int partial_batches() const override { return drop_remainder_ ? 0 : 1; }
 
 protected:
   node_ptr on(node_ptr input) const override {
@@ -255,6 +266,23 @@ public:
     return generalise(before, x, map_one(function_, x));
   }
   std::string describe() const override { return input().describe() + ".map()"; }
+  std::int64_t batch_rows() const override { return -1; }
+  /// A function that keeps the extent of one element, which is every element's, does so for all.
+  std::int64_t known_rows(open_context& context) const override {
+    const auto rows = input().known_rows(context);
+    if (rows < 0)
+      return -1;
+    auto in = input().open(context).take_elements();
+    in->start(0);
+    element x;
+    if (!in->next(x))
+      return -1;
+    for (const auto& part : map_one(function_, x))
+      if (part.rank() == 0 || part.rows() != rows)
+        return -1;
+    return rows;
+  }
+  int partial_batches() const override { return 2; }
 
 protected:
   node_ptr on(node_ptr input) const override {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <troupe/core/error.hpp>
 #include <troupe/data/detail/counts.hpp>
 #include <troupe/data/detail/element_streams.hpp>
@@ -7,6 +9,8 @@
 namespace troupe::detail {
 
 namespace {
+
+std::int64_t equal(std::int64_t a, std::int64_t b) { return a == b ? a : -1; }
 
 class concatenate_node final : public dataset_node {
 public:
@@ -49,6 +53,14 @@ public:
   std::int64_t count(storage_port& storage) const override {
     return count_sum(a_->count(storage), b_->count(storage));
   }
+  std::int64_t batch_rows() const override { return equal(a_->batch_rows(), b_->batch_rows()); }
+  std::int64_t known_rows(open_context& context) const override {
+    const auto first = a_->known_rows(context); // in the order in which they take their seeds
+    return equal(first, b_->known_rows(context));
+  }
+  int partial_batches() const override {
+    return std::min(2, a_->partial_batches() + b_->partial_batches());
+  }
 
 private:
   node_ptr a_;
@@ -79,8 +91,13 @@ public:
   std::int64_t count(storage_port& storage) const override {
     return count_min(a_->count(storage), b_->count(storage));
   }
-  std::int64_t batch_rows() const override {
-    return a_->batch_rows() == b_->batch_rows() ? a_->batch_rows() : -1;
+  std::int64_t batch_rows() const override { return equal(a_->batch_rows(), b_->batch_rows()); }
+  std::int64_t known_rows(open_context& context) const override {
+    const auto first = a_->known_rows(context); // in the order in which they take their seeds
+    return equal(first, b_->known_rows(context));
+  }
+  int partial_batches() const override {
+    return std::min(2, a_->partial_batches() + b_->partial_batches());
   }
 
 private:

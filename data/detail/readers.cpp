@@ -19,6 +19,18 @@ void require_paths(const std::vector<std::string>& paths) {
                     "dataset: path " + std::to_string(&x - paths.data()) + " is empty");
 }
 
+void check_compression(compression packed) {
+  if (packed > compression::zlib)
+    throw_failure(errc::invalid_argument,
+                  "dataset: compression is " + std::string{to_string(packed)});
+}
+
+/// What a description says of `compression`: nothing for what is looked for by itself, so that
+/// positions of before hold.
+std::string packing_text(compression packed) {
+  return packed == compression::detect ? std::string{} : ", " + std::string{to_string(packed)};
+}
+
 /// The paths themselves.
 class files_source final : public dataset_node {
 public:
@@ -58,21 +70,24 @@ private:
 
 class record_source final : public reader_node {
 public:
-  record_source(std::vector<std::string> patterns, std::shared_ptr<const record_format> format)
-    : reader_node{std::move(patterns)}, format_{std::move(format)} {}
+  record_source(std::vector<std::string> patterns, std::shared_ptr<const record_format> format,
+                compression packed)
+    : reader_node{std::move(patterns)}, format_{std::move(format)}, packed_{packed} {}
   opened open(open_context& context) const override {
-    return make_record_stream(context.storage, resolve_files(context.storage, patterns()), format_);
+    return make_record_stream(context.storage, resolve_files(context.storage, patterns()), format_,
+                              packed_);
   }
   std::vector<tensor_spec> spec(open_context&) const override { return {{dtype::u8, {-1}}}; }
   std::string describe() const override {
-    return std::string{format_->name()} + "(" + joined(patterns()) + ")";
+    return std::string{format_->name()} + "(" + joined(patterns()) + packing_text(packed_) + ")";
   }
   node_ptr on_files(std::vector<std::string> patterns) const override {
-    return std::make_shared<record_source>(std::move(patterns), format_);
+    return std::make_shared<record_source>(std::move(patterns), format_, packed_);
   }
 
 private:
   std::shared_ptr<const record_format> format_;
+  compression packed_;
 };
 
 /// Files that hold tables: the tables one below the other.
@@ -174,7 +189,8 @@ public:
     for (const auto& x : options_.columns)
       out += ", " + x.name + ":" + to_string(x.type) + (x.if_empty ? "=" + *x.if_empty : "");
     return out + (options_.header ? "" : ", no header")
-           + (options_.delimiter == ',' ? "" : std::string{", by "} + options_.delimiter) + ")";
+           + (options_.delimiter == ',' ? "" : std::string{", by "} + options_.delimiter)
+           + packing_text(options_.compression) + ")";
   }
   node_ptr on_files(std::vector<std::string> patterns) const override {
     return std::make_shared<csv_source>(std::move(patterns), options_);
@@ -182,9 +198,8 @@ public:
 
 protected:
   std::vector<tensor> read_table(storage_port& storage, const std::string& path) const override {
-    auto file = read_file(storage, path).value_or_throw();
-    std::string_view text{reinterpret_cast<const char*>(file.data.get()), file.size};
-    return parse_csv(text, path, options_).value_or_throw();
+    file_cursor file{storage, path, "csv", {.how = options_.compression}};
+    return parse_csv(file, path, options_).value_or_throw();
   }
 
 private:
@@ -252,8 +267,9 @@ node_ptr make_files_source(std::vector<std::string> patterns) {
 }
 
 node_ptr make_record_source(std::vector<std::string> patterns,
-                            std::shared_ptr<const record_format> format) {
-  return std::make_shared<record_source>(std::move(patterns), std::move(format));
+                            std::shared_ptr<const record_format> format, compression packed) {
+  check_compression(packed);
+  return std::make_shared<record_source>(std::move(patterns), std::move(format), packed);
 }
 
 node_ptr make_fixed_source(std::vector<std::string> patterns, std::uint64_t record_bytes,
@@ -264,6 +280,7 @@ node_ptr make_fixed_source(std::vector<std::string> patterns, std::uint64_t reco
 
 node_ptr make_csv_source(std::vector<std::string> patterns, csv_options options) {
   check_csv_options(options);
+  check_compression(options.compression);
   return std::make_shared<csv_source>(std::move(patterns), std::move(options));
 }
 

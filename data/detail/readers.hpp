@@ -28,7 +28,7 @@ private:
 /// Yields paths, as u8 vectors.
 node_ptr make_files_source(std::vector<std::string> patterns);
 node_ptr make_record_source(std::vector<std::string> patterns,
-                            std::shared_ptr<const record_format> format);
+                            std::shared_ptr<const record_format> format, compression packed);
 node_ptr make_fixed_source(std::vector<std::string> patterns, std::uint64_t record_bytes,
                            std::uint64_t header_bytes, std::uint64_t footer_bytes);
 node_ptr make_csv_source(std::vector<std::string> patterns, csv_options options);

@@ -19,6 +19,14 @@ std::vector<tensor_spec> source_node::spec(open_context& context) const {
   return specs_of(*rows(context.storage));
 }
 
+std::int64_t source_node::known_rows(open_context& context) const {
+  const auto parts = spec(context);
+  for (const auto& part : parts)
+    if (part.shape.empty() || part.shape[0] != parts[0].shape[0])
+      return -1;
+  return parts.empty() ? -1 : parts[0].shape[0];
+}
+
 std::int64_t source_node::count(storage_port& storage) const {
   auto n = rows(storage)->count;
   return n > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(n);

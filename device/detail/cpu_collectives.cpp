@@ -54,6 +54,8 @@ auto cpu_collectives::room_of(const comm_key& key, std::uint32_t size) -> std::s
 
 device_answer cpu_collectives::open(std::uint32_t, const comm_key& key, std::uint32_t size,
                                     std::uint32_t rank, native_comm& out) {
+  if (rank >= size)
+    return {.status = device_status::invalid, .text = "the rank is not in the group"};
   auto who = std::make_shared<member>();
   who->at = room_of(key, size);
   who->rank = rank;

@@ -1,7 +1,8 @@
 #include <troupe/device/detail/cpu_stream.hpp>
 
-#include <exception>
 #include <utility>
+
+#include <troupe/core/thrown.hpp>
 
 namespace troupe::detail {
 
@@ -132,7 +133,9 @@ void cpu_stream::run_one(item& what) {
   device_answer answer;
   try { // a user's operation
     answer = what.op.run({.device = device_, .stream = nullptr});
-  } catch (const std::exception&) {
+  } catch (...) { // of whatever type: what leaves the lane would end the process
+    if (ends_the_lane())
+      throw;
     answer = {.status = device_status::launch_failed, .text = "it threw an exception"};
   }
   if (answer.ok())

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <utility>
 
+#include <troupe/core/thrown.hpp>
 #include <troupe/device/health.hpp>
 #include <troupe/kernels/casts.hpp>
 
@@ -129,7 +129,9 @@ bool fake_world::run_unlocked(std::unique_lock<std::mutex>& lock, fake_stream& s
   lock.unlock();
   try { // a user's operation
     answer = run(site);
-  } catch (const std::exception&) {
+  } catch (...) {
+    if (ends_the_lane())
+      throw;
     answer = {.status = device_status::launch_failed, .text = "it threw an exception"};
   }
   lock.lock();

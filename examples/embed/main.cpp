@@ -40,7 +40,7 @@ int main() {
   double total = 0;
   for (double square : coordinator.fetch(squares))
     total += square;
-  const double sum = sums.read().as<double>()[3];
+  const double sum = sums.read().at<double>(3);
   std::printf("sum 1..100 = %g, squares = %g, twice the tenth = %g\n", sum, total, doubled.fetch());
   rt.shutdown();
   return sum == 5050 && total == 338350 && doubled.fetch() == 200 ? 0 : 1;

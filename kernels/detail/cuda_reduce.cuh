@@ -15,12 +15,27 @@ inline std::size_t partial_count(std::size_t n) {
   return (n + leaf_len * leaves_per_block - 1) / (leaf_len * leaves_per_block);
 }
 
+/// A sum of integers that 2^31 summands of any i64 don't make wrap: `upper` counts 2^32 each. An
+/// aggregate, so that it can lie in shared memory.
+struct two_words {
+  std::int64_t upper;
+  std::int64_t lower;
+};
+
+template <class T>
+__device__ inline T from_lane_below(T x, int by) {
+  return __shfl_down_sync(0xffffffffu, x, by);
+}
+__device__ inline two_words from_lane_below(two_words x, int by) {
+  return {from_lane_below(x.upper, by), from_lane_below(x.lower, by)};
+}
+
 /// Lanes fold in halves, as in the CPU's block.
 template <class Acc, class Merge>
 __device__ inline Acc fold_warp(Acc x, Merge merge) {
 #pragma unroll
   for (int half = 16; half > 0; half /= 2)
-    x = merge(x, __shfl_down_sync(0xffffffffu, x, half));
+    x = merge(x, from_lane_below(x, half));
   return x;
 }
 

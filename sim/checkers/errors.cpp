@@ -44,11 +44,12 @@ public:
         if (e.integer("worker") == losing_)
           losing_ = -1;
         return;
-      case event_key("queue.dispatched"):
-        term_ = closure_of(e).term;
-        of_closure_[closure_of(e)] = e.integer("worker");
+      case event_key("queue.dispatched"): term_ = closure_of(e).term; return;
+      case event_key("worker.closure_announced"):
+      case event_key("worker.closure_started"):
+        begun_[closure_of(e)].insert({e.integer("attempt"), e.integer("worker")});
         return;
-      case event_key("queue.put_back"): return put_back(e);
+      case event_key("queue.struck"): return struck(e);
       case event_key("coordinator.server_lost"): lost_.insert(e.integer("server")); return;
       case event_key("sim.crash"):
       case event_key("sim.left"):
@@ -67,6 +68,7 @@ private:
   };
 
   void ended(const observed& e) {
+    begun_.erase(closure_of(e));
     if (e.integer("status") != ended_as::failed || e.integer("tagged") != 0)
       return;
     if (!first_)
@@ -83,7 +85,8 @@ private:
     const failure_classifier::options limits;
     auto job = static_cast<job_kind>(e.integer("from_job"));
     auto over = [&](std::deque<time_point>& seen, std::size_t max) {
-      seen.push_back(e.at);
+      if (seen.empty() || e.at - seen.back() >= limits.hiccup - limits.hiccup / 100)
+        seen.push_back(e.at);
       // the coordinator's clock may run a little fast
       while (e.at - seen.front() > limits.window + limits.window / 100)
         seen.pop_front();
@@ -120,21 +123,20 @@ private:
   void worker_lost(const observed& e) {
     losing_ = e.integer("worker");
     clean_ = e.integer("clean") != 0;
-    strikes_ = 0;
   }
 
-  /// Only what was running there when a worker died gets a strike.
-  void put_back(const observed& e) {
-    auto at = of_closure_.find(closure_of(e));
-    if (e.integer("reason") != struck || at == of_closure_.end() || at->second != losing_)
-      return;
-    if (++strikes_ > options_.lanes || clean_)
+  /// Only what had begun on a worker gets a strike for it, and none for one that left by itself.
+  void struck(const observed& e) {
+    auto at = begun_.find(closure_of(e));
+    const auto worker = e.integer("worker");
+    const bool there = at != begun_.end() && at->second.contains({e.integer("attempt"), worker});
+    if (!there || (worker == losing_ && clean_))
       fail_("INV-X4", to_string(closure_of(e)) + " got a strike for worker "
-                        + std::to_string(losing_) + ", where it was not running");
+                        + std::to_string(worker) + ", where it was not running");
   }
 
   void forget() {
-    of_closure_.clear();
+    begun_.clear();
     losing_ = -1;
     first_.reset();
     of_server_.clear();
@@ -151,11 +153,10 @@ private:
   std::set<closure_id> tried_out_{}; ///< closures whose last failure allowed no further retry
   term_no term_{};
   std::set<std::int64_t> lost_{};
-  static constexpr std::int64_t struck = 1; ///< `put_back_reason::worker_lost_running`
-  std::map<closure_id, std::int64_t> of_closure_{};
+  using attempt_there = std::pair<std::int64_t, std::int64_t>; ///< attempt, worker
+  std::map<closure_id, std::set<attempt_there>> begun_{};
   std::int64_t losing_ = -1; ///< the worker that was lost last
   bool clean_ = false;
-  std::size_t strikes_ = 0;
 };
 
 } // namespace

@@ -117,7 +117,7 @@ private:
       case errc::deadline:
         if (why.find("(id ") == std::string::npos && why.find("replica ") == std::string::npos
             && why.find("waits for {") == std::string::npos
-            && why.find("worker ") == std::string::npos)
+            && why.find("worker ") == std::string::npos && why.find("worker:") == std::string::npos)
           fail_("INV-A1", told + ": names nobody");
         return;
       case errc::mismatch:

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/storage_folder.hpp>
 #include <troupe/sim/storage.hpp>
 
 namespace troupe::sim {
@@ -18,14 +19,12 @@ struct sim_disk::node {
     node_ptr what{};
   };
   bool is_directory = false;
+  std::string target{}; ///< not empty: a link
   std::string now{};
   std::string durable{};
   std::map<std::string, node_ptr> entries{};
   std::map<std::string, node_ptr> durable_entries{};
   std::vector<change> changes{}; ///< since the last sync, in order
 };
-
-/// The parts of a path without empty ones and ".".
-std::vector<std::string> parts_of(const std::string& path);
 
 } // namespace troupe::sim

@@ -59,7 +59,7 @@ public:
   void stall(std::uint32_t from, std::uint32_t to, duration length);
   void delay(std::uint32_t from, std::uint32_t to, duration extra, duration length);
   bool heal(std::uint32_t from, std::uint32_t to);
-  bool reset(std::uint32_t a, std::uint32_t b);
+  bool reset(std::uint32_t a, std::uint32_t b, bool channels_only);
   void release_held(std::uint32_t machine);
   /// After it was off: answers what came meanwhile.
   void machine_on(machine& m);

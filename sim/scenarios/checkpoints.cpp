@@ -1,4 +1,6 @@
 // Scenarios that save and restore, also over coordinators that crash and disks that fail.
+#include <utility>
+
 #include <troupe/sim/scenarios/program.hpp>
 #include <troupe/sim/scenarios/table.hpp>
 
@@ -38,18 +40,20 @@ public:
       log_.boards[i].learn(all_.board());
   }
 
-  /// In the middle of what runs: the cut must hold whole closures only.
-  void save() {
+  /// In the middle of what runs: the cut must hold whole closures only. False when it threw.
+  bool save(duration deadline = std::chrono::minutes{10}) {
     all_.run().phase(all_.self(), "save");
     log_.boards.push_back(all_.board());
     auto stamp = static_cast<std::int64_t>(log_.boards.size());
     const auto before = disk_hits();
     try {
       stamp_.assign(tensor::vector<std::int64_t>({stamp}));
-      all_.coordinator().save(directory);
+      all_.coordinator().save(directory, {.deadline = deadline});
       log_.returned = stamp;
+      return true;
     } catch (const error& why) {
       expect_allowed(why, "save", disk_hits() > before);
+      return false;
     }
   }
 
@@ -111,7 +115,7 @@ private:
 
   /// The board becomes that of the save which was restored; the variables must be as it says.
   void take_over(bool disk_hit) {
-    auto stamp = all_.read(stamp_).as<std::int64_t>()[0];
+    auto stamp = all_.read(stamp_).at<std::int64_t>(0);
     auto text = "restored save " + std::to_string(stamp) + " of "
                 + std::to_string(log_.boards.size()) + ", the last that returned was "
                 + std::to_string(log_.returned);
@@ -163,6 +167,54 @@ void build_checkpoints(scenario_run& run) {
       program.all().check();
     });
   });
+}
+
+// --- saves that are over before all servers have answered
+
+/// Links between the coordinator and its servers that stall again and again, each time for less
+/// than is taken for a loss.
+void stall_servers(scenario_run& run) {
+  auto draws = run.draws("stalls");
+  for (auto when = 300ms; when < 6s; when += 200ms + std::chrono::milliseconds{draws.below(500)}) {
+    node_name from = chief;
+    node_name to = server{static_cast<std::uint32_t>(draws.below(run.shape().servers))};
+    if (draws.below(2) == 0)
+      std::swap(from, to);
+    const auto length = std::chrono::milliseconds{20 + draws.below(400)};
+    run.cluster().at(when).stall(from, to, length);
+    when += length;
+  }
+}
+
+/// Saves that wait for less than the servers take, each tried again at once: what the servers say
+/// of one is no answer to the next.
+void build_late_saves(scenario_run& run) {
+  auto log = run.share<save_log>();
+  run.cluster().settings().quiesce_ms_max = 50 + run.draws("quiesce").below(250);
+  make_cluster(run, [&run, log](process& p) {
+    run_program(run, p, [&] {
+      saving_program program{run, p, *log};
+      auto draws = run.draws("saves");
+      auto hasty = [&] { return std::chrono::milliseconds{1 + draws.below(200)}; };
+      auto options = saving_work();
+      options.batch_max = 12;
+      options.between = [&](std::int64_t) {
+        program.learn();
+        for (int tries = 0; tries < 3 && !program.save(hasty()); ++tries) {
+        }
+        if (log->returned > 0 && draws.below(4) == 0)
+          program.restore();
+      };
+      options.before_join = [&] {
+        p.env().lanes.spend(std::chrono::milliseconds{draws.below(60)});
+        if (!program.save(hasty()))
+          program.save();
+      };
+      program.all().work(options);
+      program.all().check();
+    });
+  });
+  stall_servers(run);
 }
 
 // --- a coordinator that comes back
@@ -270,6 +322,13 @@ const scenario coordinator_restart{.name = "coordinator_restart",
                                    .shape_max = large_cluster,
                                    .faults = restarts(),
                                    .build = build_coordinator_restart};
+
+const scenario late_saves{.name = "late_saves",
+                          .text = "saves that are over before all servers have answered",
+                          .shape_min = {.workers = 2, .servers = 2, .closures = 120},
+                          .shape_max = large_cluster,
+                          .faults = {.rates = {{worker_crash, 300, 2}}},
+                          .build = build_late_saves};
 
 const scenario server_restart{.name = "server_restart",
                               .text = "servers crash: the next coordinator restores a checkpoint",

@@ -26,6 +26,7 @@ std::span<const scenario* const> all_scenarios() {
                                   &hostile_steps,
                                   &inputs_and_priorities,
                                   &large_values,
+                                  &late_saves,
                                   &many_lanes,
                                   &partitions,
                                   &pauses,

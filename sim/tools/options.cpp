@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <troupe/core/nearest_word.hpp>
 #include <troupe/sim/scenarios/registry.hpp>
 
 namespace troupe::sim {
@@ -154,6 +155,7 @@ sim_command parse_sim_command(std::vector<std::string> arguments) {
   raw r;
   CLI::App app{"The deterministic simulator of Troupe clusters", "troupe-sim"};
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string{"troupe-sim " TROUPE_VERSION});
   app.add_option("--bug", r.bug, "wakes a planted bug (in a build that has them)");
   for (auto* sub : {add_run(app, r), add_swarm(app, r), add_replay(app, r), add_shrink(app, r),
                     add_list(app, r)})
@@ -164,7 +166,10 @@ sim_command parse_sim_command(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& e) {
     // of a word that it does not know the library says only that a command is required
     if (auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty())
-      return wrong("there is no command or option '" + rest.front() + "'; see troupe-sim --help\n");
+      return wrong("there is no command or option '" + rest.front() + "'"
+                   + did_you_mean(rest.front(), {"run", "swarm", "replay", "shrink", "list",
+                                                 "--bug", "--version"})
+                   + "; see troupe-sim --help\n");
     std::ostringstream out, err;
     int code = app.exit(e, out, err);
     return {.what = usage{out.str() + err.str(), code == 0 ? 0 : 2}, .bug = {}};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/coordinator.hpp>
@@ -42,6 +43,12 @@ public:
   /// Runs `body` on the coordinator actor and waits for what it promises.
   template <class T, class F>
   T call(std::string_view what, duration timeout, F body) {
+    check_open(what);
+    return try_call<T>(what, timeout, std::move(body)).value_or_throw();
+  }
+  /// The same, with what fails as a value.
+  template <class T, class F>
+  result<T> try_call(std::string_view what, duration timeout, F body) {
     class posted final : public coordinator_call {
     public:
       posted(F f, std::shared_ptr<promise_slot<T>> to) : body_{std::move(f)}, to_{std::move(to)} {}
@@ -55,10 +62,9 @@ public:
       F body_;
       std::shared_ptr<promise_slot<T>> to_;
     };
-    check_open(what);
     auto slot = std::make_shared<promise_slot<T>>(env_);
     post(std::make_shared<posted>(std::move(body), slot));
-    return slot->wait(after(env_.clock.now(), timeout), what).value_or_throw();
+    return slot->wait(after(env_.clock.now(), timeout), what);
   }
   void post(std::shared_ptr<coordinator_call> call);
   /// Throws `unavailable` once the runtime has ended: nothing behind the references is there any
@@ -69,7 +75,8 @@ public:
   /// For calls that the coordinator itself ends, by what it sees of their progress.
   static constexpr duration no_limit = duration::max();
 
-  /// For the program: effect once by (term, calling thread, call number).
+  /// For the program: effect once by (term, calling thread, call number), so that a call whose way
+  /// to a living server fails is tried again, for as long as a request may take.
   std::vector<variable_value> read(std::span<const variable_id> variables);
   tensor gather(variable_id variable, const tensor& indices);
   void mutate(std::span<const mutation> ops);
@@ -84,6 +91,10 @@ public:
     why.where.task = {.job = job_kind::ps, .index = server};
     if (why.code == errc::unknown_variable || why.code == errc::not_found)
       why = came_back_empty(std::move(why));
+    else if (const auto name = to_string(why.where.task); why.text.find(name) == std::string::npos)
+      why.text = name + ": " + why.text;
+    if (is_lost_connection(why.code))
+      why.text += server_lost_advice;
     return why;
   }
   vault_pool& vault_sessions() { return vaults_; }
@@ -91,6 +102,16 @@ public:
   void remember(std::shared_ptr<const variable_spec> spec);
   void forget(variable_id id);
   std::shared_ptr<const variable_spec> spec_of(variable_id id) const;
+
+  /// Tasks of the workers that were described; `others_join`: more may come. Before the program
+  /// begins.
+  void expect_workers(std::vector<std::uint32_t> tasks, bool others_join) {
+    workers_ = std::move(tasks);
+    others_join_ = others_join;
+  }
+  /// Throws `out_of_range` for a worker that no closure can wait for: it was not described, and has
+  /// not joined.
+  void check_worker(std::uint32_t worker);
 
   /// Numbers of resources and variables, whatever strategy makes them.
   resource_id next_resource() { return static_cast<resource_id>(++resources_); }
@@ -107,6 +128,10 @@ private:
     std::unique_ptr<parameter_client> client{};
   };
   class borrowed;
+  template <class F>
+  auto persist(F call) -> decltype(call(std::declval<parameter_client&>()));
+  bool is_gone(std::uint32_t server);
+  void rest(duration d);
 
   const environment& env_;
   std::shared_ptr<coordinator_shared> shared_;
@@ -115,6 +140,8 @@ private:
   std::atomic<std::uint64_t> resources_{0};
   std::atomic<std::uint32_t> variables_{0};
   std::vector<std::uint32_t> servers_;
+  std::vector<std::uint32_t> workers_{}; ///< ascending
+  bool others_join_ = true;
   link_maker connect_;
   vault_pool vaults_;
   duration request_max_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,8 +51,10 @@ private:
   };
   class data_lane;
 
-  static address_parts split_address(const std::string& text, const char* field);
-  void check_address(const std::string& text, const char* field) const;
+  static address_parts split_address(const std::string& text, const std::string& field);
+  void check_address(const std::string& text, const std::string& field) const;
+  void check_apart() const;
+  std::string peer_name(std::size_t i) const;
   bool over_processes() const { return options_.task.has_value(); }
   bool is_synchronous() const { return !options_.peers.empty(); }
   void check_options() const;
@@ -76,6 +79,7 @@ private:
   void wait_started();
   result<bool> wait_served(local_member& local);
   membership_actor_options membership_settings();
+  std::function<void(const std::string&)> notices() const;
   coordinator_options coordinator_settings();
   member_options member_settings(const task_id& task, local_member& local);
   worker_routes embedded_routes();

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <caf/fwd.hpp>
@@ -23,6 +24,8 @@ struct runtime_services {
   const std::shared_ptr<device_plane> devices;
   std::shared_ptr<worker_meeting>
     meeting{}; ///< with other processes of equals; null: there are none
+  /// Lines for people, from any thread: to stderr, unless a host brought the environment.
+  std::function<void(const std::string& line)> say{[](const std::string&) {}};
 
   /// `close(deadline)` is called when the runtime shuts down, before its actors and ports go;
   /// false: something of it was left behind. Not called for what has ended before: give a weak

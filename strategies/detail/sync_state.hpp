@@ -57,6 +57,8 @@ struct sync_options {
   std::uint64_t grace_ms = 10'000;
   /// Other workers' members, for groups over processes; null within one.
   std::shared_ptr<worker_links> links{};
+  /// Hears that the replicas here wait for those of other workers.
+  std::function<void(const std::string& text)> on_wait{};
   std::shared_ptr<const cluster_resolver> resolver{}; ///< null: nobody gave one
 };
 
@@ -128,7 +130,11 @@ public:
     return (what.empty() ? "" : what + ": ") + troupe::to_string(call);
   }
   /// The program has failed outside `run`: ends what other workers' replicas wait for.
-  void interrupt(const std::string& why);
+  void interrupt(const failure& why);
+  /// This worker among the others; nobody within one process.
+  origin own_origin() const;
+  /// What is told to others of `why`: who it comes from, unless somebody else is known to.
+  static failure from(const origin& self, failure why);
   std::string status() const;
   /// Numbers for names.
   std::uint64_t next_variable() { return variables_++; }
@@ -191,21 +197,34 @@ const std::shared_ptr<sync_state>& standard_state();
 /// Element-wise reduction in the order given. A mean of integers is f64. Throws `shape_mismatch`,
 /// `dtype_mismatch` naming `what` and the component.
 tensor reduce_tensors(const char* what, const reduction& op, std::span<const tensor> parts);
-/// `x` reduced along `axes`; negative ones count from the end. Throws `out_of_range`. For a mean:
-/// the sum, and `elements` is the number that went into each element.
+/// `x` reduced along `axes`; negative ones count from the end. Where an axis has no elements: what
+/// changes nothing. Throws `out_of_range`, and `invalid_argument` for an axis that is given twice.
+/// For a mean: the sum as `mean_summand` has it, and `elements` is the number that went into each.
 tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
                    std::vector<std::int64_t> axes, std::int64_t& elements);
-/// An integer tensor's elements as i64.
-tensor as_i64(const tensor& x);
+/// What is summed for a mean, in a type where no sum of 2^31 replicas wraps, and none of a narrow
+/// type overflows: f16 as f32, bf16 as f64; integers as i64 [2] + shape, their upper and lower
+/// words. Others as they are.
+tensor mean_summand(const tensor& x);
+/// The shape of the elements, of type `type`, that `summand` stands for.
+shape_t shape_of_summand(const tensor& summand, dtype type);
+/// The mean of elements of `type` from the sum of their summands: f64 for integers, else `type`.
+/// Of none: a quiet NaN.
+tensor mean_of(const tensor& sum, dtype type, std::int64_t by);
+/// Throws `dtype_mismatch` naming `what` and the component.
+void require_one_type(const char* what, std::span<const tensor> parts);
 /// The numerator over the denominator, true division: f64 for integers.
 tensor divide(const tensor& x, std::int64_t by);
 /// One after the other along `axis`; throws `shape_mismatch` naming the dimension or rank that
 /// differs, `out_of_range` for the axis, `invalid_argument` for scalars (rows SYNC-GAT-3 to GAT-7).
 tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
-/// Wide enough for sums whose mean is wanted; a copy.
-tensor widened_for_mean(const tensor& x);
-/// What changes nothing in a reduction by `op`. `invalid_argument` for extremes and products of
-/// 16-bit floats.
+/// Everybody's `x` in rank order, of one type and of shapes that agree but along `axis`, or there
+/// too unless `any_extent`: else `dtype_mismatch`, `shape_mismatch` naming a member, on all
+/// members.
+result<void> gather_parts(collective_group& group, const tensor& x, std::size_t axis,
+                          bool any_extent, const collective_options& with,
+                          std::vector<tensor>& parts);
+/// What changes nothing in a reduction by `op`, not a user's.
 tensor neutral(dtype type, const shape_t& shape, reduce_op op);
 
 } // namespace troupe::detail

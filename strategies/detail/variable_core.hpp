@@ -62,6 +62,8 @@ public:
   /// One copy that all replicas share.
   bool is_shared() const { return copies_.size() == 1 && of_->local_count() > 1; }
   failure complaint(errc code, const char* what, const std::string& text) const;
+  /// Of a tensor that was never given one.
+  failure no_value(const char* what, const std::string& of) const;
 
 private:
   void change(shard& at, mutation_kind kind, const tensor& values,

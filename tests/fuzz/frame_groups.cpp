@@ -84,7 +84,8 @@ bool decode_group_notice(std::string_view input) {
 std::vector<std::string> group_notice_seeds() {
   group_notice notice;
   notice.missing = {1, 3};
-  notice.text = "member 1 is gone";
+  notice.why = make_failure(errc::peer_lost, "member 1 is gone");
+  notice.why.where = {.task = {job_kind::worker, 1}, .inc = {2, 3}, .epoch = epoch_no{4}};
   notice.epoch = group_epoch{4};
   notice.doing = "barrier";
   return {encode(group_notice{}), encode(notice)};

@@ -235,6 +235,11 @@ void check_reductions(rig& r) {
       auto f64 = r.empty(dtype::f64, {});
       done(r.ops.mean(in, f64));
       TROUPE_SAME(r.down<double>(f64), std::vector{kernels::mean<T>(x)});
+      if constexpr (std::is_integral_v<T>) { // whose sum would wrap
+        const std::vector<T> ends(n, std::numeric_limits<T>::max());
+        done(r.ops.mean(r.up(ends), f64));
+        TROUPE_SAME(r.down<double>(f64), std::vector{kernels::mean<T>(ends)});
+      }
       auto largest = r.empty(dtype_of<T>::value, {});
       done(r.ops.max_element(in, largest));
       TROUPE_SAME(r.down<T>(largest), std::vector{kernels::max_element<T>(x)});

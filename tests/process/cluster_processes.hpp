@@ -167,6 +167,9 @@ bool eventually(Pred pred, int timeout_ms = 20'000) {
 
 /// Runs the role that a child was started for; the exit code.
 inline int run_role(const char* role) {
+  if (const char* path = std::getenv("TROUPE_TEST_STDERR");
+      path && !std::freopen(path, "a", stderr))
+    return 1;
   shared_page::get();
   runtime_options options;
   std::string text = role;

@@ -130,7 +130,7 @@ void kill_at(const std::string& mark) {
   CHECK(coordinator.errors().empty());
   // sgd with gradient 1 and rate 1: every weight has gone down by one a closure, no more and no
   // less
-  CHECK(v[0].read().as<float>()[0] == -static_cast<float>(accepted.size()));
+  CHECK(v[0].read().at<float>(0) == -static_cast<float>(accepted.size()));
   std::sort(rerun_ms.begin(), rerun_ms.end());
   if (!rerun_ms.empty())
     MESSAGE(mark << ": " << kills << " kills, " << accepted.size()

@@ -229,3 +229,88 @@ TEST_CASE("SYNC-M3 workers: stopped at 4 random instants, and woken") {
   }
   CHECK(shared_segments() == before);
 }
+
+namespace {
+
+/// What each of two workers with two replicas was told.
+struct told_page {
+  struct {
+    std::atomic<int> code{-1};
+    std::atomic<int> retry{-1};
+    std::atomic<int> from{-1}; ///< worker, if one is named
+    char text[700];
+  } of[2];
+};
+
+enum class misdeed { strays, throws };
+
+int fail_together(told_page& shared, const std::vector<std::string>& peers, std::uint32_t self,
+                  bool tcp, misdeed what) {
+  runtime_options options;
+  options.peers = peers;
+  options.peer = self;
+  options.cpu_devices = 2;
+  options.shared_memory = !tcp;
+  runtime rt{std::move(options)};
+  multi_worker_mirrored_strategy s{
+    rt, {.devices = std::vector<std::string>{"cpu:0", "cpu:1"}, .start_timeout = 20s}};
+  auto& me = shared.of[self];
+  try {
+    s.run([what](replica_context& ctx) {
+      if (ctx.replica_id_in_sync_group() == 3 && what == misdeed::throws)
+        throw std::domain_error{"the loss is negative"};
+      if (ctx.replica_id_in_sync_group() == 3)
+        (void)ctx.all_gather(tensor::vector<float>({1, 2}));
+      (void)ctx.all_reduce(reduce_op::sum, tensor::vector<float>({1, 2}));
+    });
+  } catch (const error& why) {
+    std::snprintf(me.text, sizeof me.text, "%s", why.what());
+    me.retry = static_cast<int>(why.retry());
+    me.from =
+      why.where().task.job == job_kind::worker ? static_cast<int>(why.where().task.index) : -1;
+    me.code = static_cast<int>(why.code());
+  } catch (const std::domain_error& why) {
+    std::snprintf(me.text, sizeof me.text, "%s", why.what());
+    me.code = 0;
+  }
+  for (int i = 0; i < 20; ++i) // nobody leaves while another one is still to be told
+    try {
+      s.barrier();
+      return 0;
+    } catch (const error&) {
+    }
+  return 1;
+}
+
+} // namespace
+
+TEST_CASE("the error's code, retry class and origin are told to the other processes") {
+  for (const bool tcp : {false, true})
+    for (const auto what : {misdeed::strays, misdeed::throws}) {
+      shared_memory<told_page> shared;
+      const auto peers = free_addresses(2);
+      {
+        std::vector<std::unique_ptr<process>> all;
+        for (std::uint32_t i = 0; i < 2; ++i)
+          all.push_back(std::make_unique<process>(
+            [&, i] { return fail_together(*shared, peers, i, tcp, what); }));
+        for (auto& each : all)
+          REQUIRE(each->wait_ended(30s));
+      }
+      const std::string at_home = shared->of[1].text, abroad = shared->of[0].text;
+      CAPTURE(at_home);
+      CAPTURE(abroad);
+      const auto wanted = what == misdeed::strays ? errc::mismatch : errc::user_code;
+      CHECK(static_cast<errc>(shared->of[0].code.load()) == wanted); // revoked, before
+      CHECK(static_cast<retry_class>(shared->of[0].retry.load()) == retry_class::no);
+      if (what == misdeed::strays) { // found by worker 1, or by the members at the same time
+        CHECK(static_cast<errc>(shared->of[1].code.load()) == errc::mismatch);
+        CHECK(abroad.find("all_gather") != std::string::npos);
+        CHECK(abroad.find("all_reduce") != std::string::npos);
+      } else {
+        CHECK(shared->of[0].from == 1);
+        CHECK(shared->of[1].code == 0); // its own exception
+        CHECK(abroad.find("std::domain_error: the loss is negative") != std::string::npos);
+      }
+    }
+}

@@ -2,7 +2,10 @@
 // last lines, its errors.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +19,8 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <troupe/troupe.hpp>
 
 namespace {
 
@@ -61,6 +66,36 @@ int count_processes(const std::string& text) {
     count += line.find(text) != std::string::npos;
   }
   return count;
+}
+
+/// Runs the program until what it says holds all of `texts`, then ends it. All that it has said.
+std::string run_until(const std::string& arguments, const std::vector<std::string>& texts,
+                      std::chrono::seconds limit) {
+  const char* program = std::getenv("TROUPE_BIN");
+  REQUIRE(program != nullptr);
+  FILE* pipe =
+    popen(("exec 2>&1; echo $$; exec " + std::string{program} + " " + arguments).c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> line{};
+  REQUIRE(fgets(line.data(), line.size(), pipe) != nullptr);
+  const auto pid = static_cast<pid_t>(std::atoi(line.data()));
+  const auto until = std::chrono::steady_clock::now() + limit;
+  const auto has_all = [&](const std::string& said) {
+    return std::all_of(texts.begin(), texts.end(), [&](const std::string& each) {
+      return said.find(each) != std::string::npos;
+    });
+  };
+  std::string said;
+  bool ended = false; // every line comes in time: kills and stops are told
+  while (fgets(line.data(), line.size(), pipe) != nullptr) {
+    said += line.data();
+    if (!ended && (has_all(said) || std::chrono::steady_clock::now() > until)) {
+      ended = true;
+      ::kill(pid, SIGTERM);
+    }
+  }
+  pclose(pipe);
+  return said;
 }
 
 struct scratch {
@@ -133,6 +168,49 @@ TEST_CASE("processes: equal workers are killed, and the same weights come of it"
   CHECK(number_after(seen.text, "processes killed: ").value_or(0) >= 1);
   CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
   CHECK(number_after(seen.text, "test accuracy: ") == number_after(calm.text, "test accuracy: "));
+  CHECK(count_processes("troupe train") == before);
+}
+
+TEST_CASE("processes: equal workers that get no further say so, and why, and end when asked") {
+  scratch at;
+  const auto before = count_processes("troupe train");
+  const std::string train =
+    "train fashion_mnist --epochs 1000 --replicas 1 --processes --workers 3 "
+    "--strategy multi_worker_mirrored --checkpoint-every 1000000 --checkpoint "
+    + (at.path / "saved").string();
+  const std::string saves = "a checkpoint is saved every 1000000 steps";
+  const auto killed = run_until(train + " --kill worker:every=700ms",
+                                {"no progress for ", saves, "processes ended before", "worker:2"},
+                                std::chrono::seconds{60});
+  CAPTURE(killed);
+  CHECK(killed.find("no progress for ") != std::string::npos);
+  CHECK(killed.find(saves) != std::string::npos);
+  CHECK(killed.find("processes ended before they came so far: worker:0 ") != std::string::npos);
+  const auto stopped =
+    run_until(train + " --kill worker:every=3s,signal=STOP,resume=6s",
+              {"no progress for ", "a step needs all of them", "a step waits for member "},
+              std::chrono::seconds{90});
+  CAPTURE(stopped);
+  CHECK(stopped.find("processes were stopped: ") != std::string::npos);
+  CHECK(stopped.find("a step waits for member ") != std::string::npos); // by the workers
+  CHECK(count_processes("troupe train") == before);
+}
+
+TEST_CASE("processes: an equal worker that another hand kills comes back, as any worker does") {
+  scratch at;
+  const auto saved = (at.path / "saved").string();
+  const auto before = count_processes("troupe train");
+  auto seen = run(
+    "$TROUPE_BIN train fashion_mnist --epochs 4 --replicas 1 --processes --workers 2 "
+    "--strategy multi_worker_mirrored --checkpoint-every 20 --checkpoint "
+    + saved + " & launcher=$!; for i in $(seq 600); do ls " + saved
+    + "/ckpt-2* >/dev/null 2>&1 && break; sleep 0.05; done; "
+      "set -- $(cat /proc/$launcher/task/$launcher/children); kill -9 $2; wait $launcher");
+  CAPTURE(seen.text);
+  CHECK(seen.code == 0);
+  CHECK(seen.text.find("worker:1 ended by signal 9, start 1") != std::string::npos);
+  CHECK(seen.text.find("started again: 1") != std::string::npos);
+  CHECK(number_after(seen.text, "copies that differ: ") == 0.0);
   CHECK(count_processes("troupe train") == before);
 }
 
@@ -244,6 +322,9 @@ TEST_CASE("--resume where nothing was saved is an error, not a start from nothin
     CAPTURE(seen.text);
     CHECK(seen.code == 1);
     CHECK(seen.text.find(nothing) != std::string::npos);
+    CHECK(seen.text.find("--resume: there is no checkpoint") != std::string::npos);
+    CHECK(seen.text.find("list ")
+          == std::string::npos); // what the storage was asked is nobody's matter
     CHECK_FALSE(std::filesystem::exists(nothing));
   }
 }
@@ -291,4 +372,104 @@ TEST_CASE("bad input gets one line that names it") {
   auto config = run("TF_CONFIG=nonsense troupe serve --task worker:0");
   CHECK(config.code != 0);
   CHECK(config.text.find("TF_CONFIG") != std::string::npos);
+}
+
+TEST_CASE("a command that is mistyped was said to be required; --version was unknown") {
+  auto trian = run("troupe trian fashion_mnist");
+  CHECK(trian.code != 0);
+  CHECK(trian.text.find("there is no command ") != std::string::npos);
+  CHECK(trian.text.find("train") != std::string::npos);
+  auto version = run("troupe --version");
+  CHECK(version.code == 0);
+  CHECK(std::regex_search(version.text, std::regex{"^troupe \\d+\\.\\d+"}));
+}
+
+TEST_CASE("TF_CONFIG with a task and no cluster trained alone, and ended well") {
+  for (const char* strategy : {"multi_worker_mirrored", "parameter_server", "mirrored"}) {
+    auto seen = run(
+      "TF_CONFIG=\"{\\\"sparseCluster\\\": {}, \\\"task\\\": {\\\"type\\\": \\\"worker\\\", "
+      "\\\"index\\\": 0}}\" troupe train fashion_mnist --epochs 1 --strategy "
+      + std::string{strategy});
+    CAPTURE(seen.text);
+    CHECK(seen.code != 0);
+    CHECK(seen.text.find("TF_CONFIG") != std::string::npos);
+    CHECK_FALSE(number_after(seen.text, "trained: ").has_value());
+  }
+}
+
+TEST_CASE("a limit on file sizes killed a save by SIGXFSZ: it is an error that names the file") {
+  scratch at;
+  const auto saved = (at.path / "saved").string();
+  for (const char* how : {"", "--strategy mirrored"}) {
+    auto seen =
+      run("ulimit -f 64; troupe train fashion_mnist --epochs 1 --checkpoint " + saved + " " + how);
+    CAPTURE(seen.text);
+    CHECK(seen.code > 0); // not a signal: that would be -1, or 153 of a shell
+    CHECK(seen.code < 128);
+    CHECK(seen.text.find(saved) != std::string::npos);
+    CHECK(seen.text.find("File too large") != std::string::npos);
+    CHECK(seen.text.find("ulimit -f") != std::string::npos);
+  }
+}
+
+TEST_CASE(
+  "a worker with another token: it is told to set TROUPE_TOKEN, and the coordinator logs it") {
+  scratch at;
+  const auto port = 20'000 + static_cast<int>((getpid() + 300) % 20'000);
+  const auto coordinator =
+    "--coordinator 127.0.0.1:" + std::to_string(port) + " --workers 1 --ps 1";
+  auto seen = run("TROUPE_TOKEN=right troupe serve --task chief --epochs 1 " + coordinator + " >"
+                  + (at.path / "chief").string()
+                  + " 2>&1 & chief=$!; TROUPE_TOKEN=wrong troupe serve --task worker:0 "
+                  + coordinator + "; code=$?; troupe serve --task worker:0 " + coordinator
+                  + "; kill $chief; wait $chief; exit $code");
+  CAPTURE(seen.text);
+  CHECK(seen.code != 0);
+  CHECK(seen.text.find("its token is not the coordinator") != std::string::npos);
+  CHECK(seen.text.find("it has no token and the coordinator one") != std::string::npos);
+  CHECK(seen.text.find("TROUPE_TOKEN") != std::string::npos);
+  std::ifstream file{at.path / "chief"};
+  const std::string log{std::istreambuf_iterator<char>{file}, {}};
+  CAPTURE(log);
+  CHECK(log.find("refused: wrong_peer: hello of worker:0: its token is not the coordinator")
+        != std::string::npos);
+  CHECK(log.find("it has no token") != std::string::npos);
+}
+
+TEST_CASE(
+  "the flags of a program's runtime were in no text: --troupe-help lists them and ends, and so "
+  "does the manual") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  std::fflush(nullptr); // what is not printed yet is not to be the child's
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 1);
+    std::string words[] = {"program", "--own-flag", "--troupe-help"};
+    char* argv[] = {words[0].data(), words[1].data(), words[2].data()};
+    (void)troupe::runtime::options_from_args(3, argv);
+    _exit(99); // it was to end before
+  }
+  close(ends[1]);
+  std::string text;
+  std::array<char, 4096> chunk{};
+  for (ssize_t n = 0; (n = read(ends[0], chunk.data(), chunk.size())) > 0;)
+    text.append(chunk.data(), static_cast<std::size_t>(n));
+  close(ends[0]);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(text == troupe::runtime::flags_help());
+
+  const char* source = std::getenv("TROUPE_SOURCE");
+  REQUIRE(source != nullptr);
+  std::ifstream page{std::filesystem::path{source} / "docs/clusters.md"};
+  const std::string manual{std::istreambuf_iterator<char>{page}, {}};
+  const std::regex flag{"--(troupe-[a-z-]+|cluster|task)"};
+  int flags = 0;
+  for (auto at = std::sregex_iterator{text.begin(), text.end(), flag}; at != std::sregex_iterator{};
+       ++at, ++flags)
+    CHECK_MESSAGE(manual.find("`" + at->str()) != std::string::npos, at->str());
+  CHECK(flags >= 14);
 }

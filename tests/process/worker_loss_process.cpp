@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include <troupe/core/production_ports.hpp>
+#include <troupe/transport/asio_transport.hpp>
+
 #include "counting_cluster.hpp"
 
 TEST_CASE("PS-W1, T-F2: a worker restarted between two batches leaves the count exact") {
@@ -217,8 +220,11 @@ TEST_CASE("a second process for a live task is refused as taken") {
 
 TEST_CASE("an address in use is an error that names it") {
   fixture f{1};
+  auto ports = tr::make_production_ports();
+  auto transport = tr::make_asio_transport(ports->clock());
+  auto held = transport->listen("127.0.0.1:0").value_or_throw();
   auto second =
-    f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_LISTEN", f.cluster.address()}}});
+    f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_LISTEN", held->address()}}});
   REQUIRE(second->wait_ended(20'000));
   CHECK(WEXITSTATUS(second->poll()) == 1);
   tr::runtime_options options;

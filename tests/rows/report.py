@@ -32,7 +32,7 @@ class Specification:
 
 
 SPECIFICATIONS = [
-    Specification("PS-", r"(?:T-[A-Z]+\d+|PART-[A-Z0-9]+|SLICE-[A-Z]+|CLS\d+|[A-Z]+\d+)", "", False, "T-"),
+    Specification("PS-", r"(?:T-[A-Z]+\d+|PART-[A-Z0-9]+|SLICE-[A-Z]+|CLS\d+|[A-Z]+\d+)", "", True, "T-"),
     Specification("SYNC-", r"(?:[A-Z]+\d?-(?:[A-Z]?\d+[a-z]?|[A-Z])|[A-Z]\d+(?!-))", "sync_", True),
 ]
 

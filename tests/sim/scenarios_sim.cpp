@@ -41,6 +41,15 @@ TEST_CASE("scenario many_lanes: several lanes a worker") { check("many_lanes"); 
 TEST_CASE("scenario datasets: each worker's own data") { check("datasets"); }
 TEST_CASE("scenario tables: look-ups and gradients") { check("tables"); }
 TEST_CASE("scenario large_values: blobs as arguments and results") { check("large_values"); }
+TEST_CASE("scenario late_saves: saves that are over before their answers come") {
+  check("late_saves");
+  std::uint64_t late = 0; // the scenario is for these
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    auto marks = run_scenario("late_saves", seed).rep.marks;
+    late += marks["coordinator.late_cut_dropped"];
+  }
+  CHECK(late > 0);
+}
 TEST_CASE("scenario creations: variables that steps make") { check("creations"); }
 TEST_CASE("scenario checkpoints: saves and restores on a bad disk") { check("checkpoints"); }
 TEST_CASE("scenario coordinator_restart: the next term restores a checkpoint") {
@@ -68,7 +77,7 @@ TEST_CASE("scenarios: names are in order, texts there, every one has its test he
     CHECK((s->events_expected >= 5'000 || !s->few_because.empty()));
     CHECK(find_scenario(s->name) == s);
   }
-  CHECK(all_scenarios().size() == 32);
+  CHECK(all_scenarios().size() == 33);
   CHECK(find_scenario("no such") == nullptr);
 }
 

@@ -145,7 +145,7 @@ TEST_CASE("steps: large arguments and results travel the data plane, also over a
               for (int i = 0; i < 12; ++i)
                 all.push_back(c.coordinator.schedule(big_step, x));
               for (auto& r : all)
-                sum += r.fetch().as<float>()[199'999];
+                sum += r.fetch().at<float>(199'999);
             },
             [](world& w) {
               for (std::uint32_t i = 0; i < 3; ++i)

@@ -38,9 +38,9 @@ private:
 /// any prefix, any
 ///   subset, none or all; a rename survives whole or not at all.
 ///
-/// Every operation but `exists` counts. `fail_at` makes the n-th fail, `crash_at` makes the n-th
-/// and all later ones fail until `crash`; a failing write leaves half its bytes behind. Any thread.
-/// Paths are absolute or relative alike.
+/// Every operation but `exists` and `kind` counts. `fail_at` makes the n-th fail, `crash_at` makes
+/// the n-th and all later ones fail until `crash`; a failing write leaves half its bytes behind.
+/// Any thread. Paths are absolute or relative alike.
 class fake_storage final : public storage_port {
 public:
   fake_storage() = default;
@@ -76,6 +76,7 @@ public:
     choices pick{seed};
     crash_directory(*root_, pick);
     ++life_;
+    locks_.clear();
     operations_ = 0;
     fault_.reset();
     log_.push_back("crash " + std::to_string(seed));
@@ -108,6 +109,21 @@ public:
     TROUPE_ASSERT(file && !file->is_directory, "content of a file that is there");
     file->now = file->durable = std::move(bytes);
   }
+  /// Puts a link there, durably: `path` stands for `target`, which may be absent. @pre the parent
+  /// is there and the name is free.
+  void make_link(const std::string& target, const std::string& path) {
+    const std::lock_guard lock{mutex_};
+    const auto parent = find(parent_of(path));
+    TROUPE_ASSERT(parent && !parent->entries.contains(name_of(path)), "room for a link");
+    auto link = std::make_shared<node>();
+    link->target = target;
+    parent->entries[name_of(path)] = parent->durable_entries[name_of(path)] = link;
+  }
+  /// Locks that are held.
+  std::size_t locks() const {
+    const std::lock_guard lock{mutex_};
+    return locks_.size();
+  }
   /// Paths of all files, sorted.
   std::vector<std::string> files() const {
     const std::lock_guard lock{mutex_};
@@ -130,7 +146,7 @@ public:
     const auto parent = find(parent_of(path));
     if (!parent || !parent->is_directory)
       return missing("create " + path);
-    auto& entry = parent->entries[name_of(path)];
+    auto& entry = real(parent->entries[name_of(path)]);
     if (entry && entry->is_directory)
       return make_failure(errc::io_failed, "create " + path + ": is a directory");
     if (entry) {
@@ -176,8 +192,8 @@ public:
     if (auto no = operate("remove " + path))
       return *no;
     const auto parent = find(parent_of(path));
-    const auto gone = find(path);
-    if (!parent || !gone)
+    const auto gone = parent ? entry_of(*parent, name_of(path)) : nullptr;
+    if (!gone)
       return {};
     if (gone->is_directory && !gone->entries.empty())
       return make_failure(errc::io_failed, "remove " + path + ": not empty");
@@ -235,6 +251,32 @@ public:
     return find(path) != nullptr;
   }
 
+  result<file_kind> kind(const std::string& path) override {
+    const std::lock_guard lock{mutex_};
+    if (parts_of(path).empty())
+      return file_kind::directory;
+    const auto parent = find(parent_of(path));
+    const auto at = parent ? entry_of(*parent, name_of(path)) : nullptr;
+    if (!at)
+      return file_kind::none;
+    return at->is_directory     ? file_kind::directory
+           : at->target.empty() ? file_kind::file
+                                : file_kind::link;
+  }
+
+  /// Held until it goes or the machine crashes. No file stands for it.
+  result<std::unique_ptr<file_lock>> lock(const std::string& path) override {
+    const std::lock_guard lock{mutex_};
+    if (auto no = operate("lock " + path))
+      return *no;
+    std::string whole;
+    for (const auto& part : parts_of(path))
+      whole += "/" + part;
+    if (!locks_.emplace(whole, ++last_lock_).second)
+      return make_failure(errc::try_again, "lock " + path + ": another one holds it");
+    return std::unique_ptr<file_lock>{new held_lock{*this, whole, last_lock_}};
+  }
+
 private:
   struct node;
   using node_ptr = std::shared_ptr<node>;
@@ -246,6 +288,7 @@ private:
   };
   struct node {
     bool is_directory = false;
+    std::string target{}; ///< not empty: a link
     std::string now{};
     std::string durable{};
     std::map<std::string, node_ptr> entries{};
@@ -256,6 +299,23 @@ private:
     std::uint64_t operation = 0;
     errc code = errc::io_failed;
     bool lasting = false;
+  };
+
+  class held_lock final : public file_lock {
+  public:
+    held_lock(fake_storage& disk, std::string path, std::uint64_t number)
+      : disk_{disk}, path_{std::move(path)}, number_{number} {}
+    ~held_lock() override {
+      const std::lock_guard lock{disk_.mutex_};
+      if (const auto at = disk_.locks_.find(path_);
+          at != disk_.locks_.end() && at->second == number_)
+        disk_.locks_.erase(at);
+    }
+
+  private:
+    fake_storage& disk_;
+    std::string path_;
+    std::uint64_t number_;
   };
 
   class writer final : public file_writer {
@@ -410,15 +470,32 @@ private:
     const auto parts = parts_of(path);
     return parts.empty() ? "" : parts.back();
   }
-  node_ptr find(const std::string& path) const {
+  /// Follows links, also in the last part.
+  node_ptr find(const std::string& path, int links_max = 8) const {
     auto at = root_;
     for (const auto& part : parts_of(path)) {
       const auto next = at->entries.find(part);
       if (next == at->entries.end())
         return nullptr;
       at = next->second;
+      if (!at->target.empty())
+        at = links_max > 0 ? find(at->target, links_max - 1) : nullptr;
+      if (!at)
+        return nullptr;
     }
     return at;
+  }
+  static node_ptr entry_of(const node& directory, const std::string& name) {
+    const auto at = directory.entries.find(name);
+    return at == directory.entries.end() ? nullptr : at->second;
+  }
+  /// The entry itself, or where a link in its place leads. @pre the target's directory is there.
+  node_ptr& real(node_ptr& entry) {
+    if (!entry || entry->target.empty())
+      return entry;
+    const auto parent = find(parent_of(entry->target));
+    TROUPE_ASSERT(parent, "a link whose target's directory is there");
+    return real(parent->entries[name_of(entry->target)]);
   }
   static void collect(const node& at, const std::string& prefix, std::vector<std::string>& out) {
     for (const auto& [name, entry] : at.entries) {
@@ -442,6 +519,8 @@ private:
   std::optional<fault> fault_{};
   std::optional<std::pair<std::uint64_t, std::uint64_t>> flip_{};
   std::vector<std::string> log_{};
+  std::map<std::string, std::uint64_t> locks_{};
+  std::uint64_t last_lock_ = 0;
 };
 
 } // namespace troupe::testing

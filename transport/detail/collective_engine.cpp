@@ -61,7 +61,7 @@ std::uint64_t describe(const collective_task& task, std::uint32_t size) {
 }
 
 std::string doing(const collective_task& task) {
-  return task.options.what.empty() ? to_string(task) : task.options.what;
+  return task.options.what.empty() ? to_string(task) : task.options.what + task.options.detail;
 }
 
 std::string to_string(const collective_task& task) {

@@ -74,6 +74,7 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   spec_.members = std::move(members);
   spec_.locality =
     options_.locality.value_or(env_.transport.shares_memory() ? this_locality() : group_locality{});
+  spec_.list_is_given = options_.lists_are_given;
   class_ = group_class::network;
   keeps_core_ = false;
   operation_ = 0;
@@ -81,7 +82,8 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   const time_point until = after(env_.clock.now(), deadline);
   newest_ = std::max(newest_, epoch);
   forming_outcome outcome;
-  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until, outcome);
+  wait_teller teller{options_.on_wait, env_.clock.now()};
+  auto formed = form_links(env_, door_, *poller_, spec_, counters_, until, teller, outcome);
   if (!formed) {
     newest_ = std::max(newest_, outcome.newest);
     const std::lock_guard lock{mutex_};
@@ -104,8 +106,7 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   return share_memory(until);
 }
 
-void group_core::revoke(std::string reason, std::span<const std::uint64_t> missing) {
-  std::string text;
+void group_core::revoke(failure why, std::span<const std::uint64_t> missing) {
   std::vector<std::uint32_t> ranks;
   {
     // The lists change under an ended epoch alone, and its end takes the mutex.
@@ -115,11 +116,11 @@ void group_core::revoke(std::string reason, std::span<const std::uint64_t> missi
     for (std::uint32_t i = 0; i < spec_.members.size(); ++i)
       if (std::find(missing.begin(), missing.end(), spec_.members[i].id) != missing.end())
         ranks.push_back(i);
-    text = epoch_name() + " was revoked: " + reason;
+    why.text = epoch_name() + " was revoked: " + why.text;
     if (!ranks.empty())
-      text += "; missing: " + names(ranks);
+      why.text += "; missing: " + names(ranks);
   }
-  end_epoch(make_failure(errc::revoked, text), std::move(ranks));
+  end_epoch(std::move(why), std::move(ranks));
   poller_->wake();
 }
 
@@ -130,7 +131,7 @@ void group_core::end_epoch(failure why, std::vector<std::uint32_t> missing, std:
     const std::lock_guard lock{mutex_};
     if (ended_)
       return;
-    notice = {why.code, missing, why.text, spec_.epoch, std::move(doing)};
+    notice = {why, missing, spec_.epoch, std::move(doing)};
     ended_why_ = std::move(why);
     missing_ = std::move(missing);
     ended_ = true;
@@ -151,6 +152,12 @@ failure group_core::why_ended() const {
   return ended_why_ ? *ended_why_ : make_failure(errc::wrong_state, epoch_name());
 }
 
+std::optional<failure> group_core::ended() const {
+  const std::lock_guard lock{mutex_};
+  return ended_ ? std::optional{ended_why_.value_or(make_failure(errc::wrong_state, epoch_name()))}
+                : std::nullopt;
+}
+
 std::vector<std::uint64_t> group_core::missing() const {
   const std::lock_guard lock{mutex_};
   std::vector<std::uint64_t> out;
@@ -167,7 +174,7 @@ std::string group_core::epoch_name() const {
 }
 
 std::string group_core::whole_name(const collective_task& task) const {
-  return to_string(task) + ", operation " + std::to_string(operation_) + " of " + epoch_name();
+  return doing(task) + ", operation " + std::to_string(operation_) + " of " + epoch_name();
 }
 
 std::string group_core::names(const std::vector<std::uint32_t>& ranks) const {
@@ -205,7 +212,9 @@ result<void> group_core::run_alone(const collective_task& task) {
 
 result<void> group_core::drive(collective_engine& engine, const collective_task& task) {
   const bool by_progress = task.options.by_progress || task.options.deadline == no_deadline_given;
-  time_point deadline = after(env_.clock.now(), task.options.deadline);
+  const time_point begun = env_.clock.now();
+  time_point deadline = after(begun, task.options.deadline);
+  wait_teller teller{options_.on_wait, begun};
   time_point spin_end{};
   int idle = 0;
   asked_ = false;
@@ -246,7 +255,7 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
       keeps_core_ ? pause_briefly() : env_.lanes.yield();
       continue;
     }
-    if (sleep(engine, task, deadline))
+    if (sleep(engine, task, deadline, teller))
       return why_ended();
   }
 }
@@ -254,11 +263,10 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
 // True: the epoch has ended, and the operation with it.
 bool group_core::look_around(collective_engine& engine, const collective_task& task) {
   if (auto notice = channels_->listen()) {
-    failure why = make_failure(notice->code, std::move(notice->text));
-    if (!ended_ && why.code == errc::mismatch)
-      end_by_mismatch(task, std::move(why));
+    if (!ended_ && !notice->doing.empty()) // of another operation than this one
+      end_by_mismatch(task, std::move(notice->why));
     else if (!ended_)
-      end_epoch(std::move(why), std::move(notice->missing));
+      end_epoch(std::move(notice->why), std::move(notice->missing));
   }
   for (std::uint32_t peer = 0; peer < size() && !ended_; ++peer) {
     if (peer == rank() || !channels_->is_gone(peer))
@@ -278,8 +286,8 @@ bool group_core::look_around(collective_engine& engine, const collective_task& t
 }
 
 // True: the epoch has ended.
-bool group_core::sleep(collective_engine& engine, const collective_task& task,
-                       time_point deadline) {
+bool group_core::sleep(collective_engine& engine, const collective_task& task, time_point deadline,
+                       wait_teller& teller) {
   if (look_around(engine, task))
     return true;
   const time_point now = env_.clock.now();
@@ -297,9 +305,10 @@ bool group_core::sleep(collective_engine& engine, const collective_task& task,
     channels_->ask();
     asked_ = true;
   }
+  teller.look(now, [&] { return names(silent(engine)) + ", in " + whole_name(task); });
   if (engine.before_sleep(*poller_)) {
     // Beyond its deadline an operation can only be about to end.
-    const time_point until = asked_ ? deadline : ask_at;
+    const time_point until = std::min(asked_ ? deadline : ask_at, teller.next());
     poller_->wait(now >= deadline ? after(now, std::chrono::milliseconds{1}) : until);
   }
   engine.after_sleep(*poller_);

@@ -30,7 +30,7 @@ public:
 
   std::string address() const { return door_.address(); }
   result<void> form(group_epoch epoch, std::vector<collective_member> members, duration deadline);
-  void revoke(std::string reason, std::span<const std::uint64_t> missing);
+  void revoke(failure why, std::span<const std::uint64_t> missing);
 
   std::uint32_t rank() const { return spec_.rank; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(spec_.members.size()); }
@@ -41,6 +41,8 @@ public:
   const group_options& options() const { return options_; }
   /// What operations of an epoch that ended, or never began, fail with.
   failure why_ended() const;
+  /// None while the epoch lasts, as far as this member knows.
+  std::optional<failure> ended() const;
   std::vector<std::uint64_t> missing() const;
   group_epoch newest_epoch() const { return newest_; }
   time_point now() const { return env_.clock.now(); }
@@ -64,7 +66,8 @@ private:
 
   result<void> drive(collective_engine& engine, const collective_task& task);
   bool look_around(collective_engine& engine, const collective_task& task);
-  bool sleep(collective_engine& engine, const collective_task& task, time_point deadline);
+  bool sleep(collective_engine& engine, const collective_task& task, time_point deadline,
+             wait_teller& teller);
   void end(const collective_task& task, failure why, std::vector<std::uint32_t> missing);
   void end_by_mismatch(const collective_task& task, failure why);
   std::string others_doings(const std::string& own);

@@ -11,21 +11,30 @@ namespace {
 // One dial waits no longer: others are served in between.
 constexpr duration dial_max = std::chrono::seconds{1};
 constexpr duration dial_pause = std::chrono::milliseconds{2};
+// Lists that people wrote may put two members in each other's places, so that neither calls: who
+// waits longer asks the next one for its list.
+constexpr duration compare_after = std::chrono::seconds{1};
+constexpr duration compare_pause = std::chrono::seconds{1};
+constexpr duration compare_dial_max = std::chrono::milliseconds{250}; // callers wait meanwhile
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
 
 class former {
 public:
   former(environment& env, group_door& door, channel_poller& poller, const epoch_spec& spec,
-         collective_counters& counters, time_point deadline, forming_outcome& outcome)
+         collective_counters& counters, time_point deadline, wait_teller& teller,
+         forming_outcome& outcome)
     : env_{env},
       door_{door},
       poller_{poller},
       spec_{spec},
       counters_{counters},
       deadline_{deadline},
+      teller_{teller},
       outcome_{outcome},
       members_{hash_of(spec.members)},
+      list_{spec.list_is_given ? list_text(spec.members) : std::string{}},
+      compare_at_{after(env.clock.now(), compare_after)},
       life_{env.random.draw("group.life")},
       peers_(spec.members.size()) {}
 
@@ -36,6 +45,7 @@ public:
       for (auto* link : {p.channels.control.get(), p.channels.data.get()})
         if (link != nullptr)
           poller_.forget(*link);
+    end_compare();
     if (!formed)
       return formed.error();
     std::vector<peer_channels> out;
@@ -71,10 +81,16 @@ private:
           return got.error();
         moved = moved || *got;
       }
+      if (lists_differ_)
+        return *lists_differ_;
       if (is_complete())
         return {};
-      if (env_.clock.now() >= deadline_)
+      if (auto same = compare_with_next(moved); !same)
+        return same;
+      const auto now = env_.clock.now();
+      if (now >= deadline_)
         return missing();
+      teller_.look(now, [this] { return absent(); });
       if (!moved)
         wait();
     }
@@ -96,22 +112,33 @@ private:
   }
 
   failure missing() {
+    for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
+      if (rank != spec_.rank && !peers_[rank].ready)
+        outcome_.missing.push_back(rank);
+    return make_failure(errc::deadline,
+                        "group epoch " + epoch_text() + " waited in vain for " + absent());
+  }
+
+  /// Those who are not there, and why if it is known.
+  std::string absent() const {
     std::string who;
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready) {
-        outcome_.missing.push_back(rank);
         who += (who.empty() ? "" : ", ") + name_of(spec_.members, rank);
         if (!peers_[rank].trouble.empty())
           who += " [" + peers_[rank].trouble + "]";
       }
-    return make_failure(errc::deadline,
-                        "group epoch " + epoch_text() + " waited in vain for " + who);
+    return who;
   }
 
   std::string epoch_text() const { return std::to_string(static_cast<std::uint32_t>(spec_.epoch)); }
 
   void wait() {
-    time_point until = deadline_;
+    time_point until = std::min(deadline_, teller_.next());
+    if (may_compare() && compares_ == comparing::later)
+      until = std::min(until, compare_at_);
+    else if (next_)
+      poller_.watch(*next_, false);
     door_.watch(poller_);
     for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
       if (peers_[rank].ready)
@@ -132,21 +159,102 @@ private:
 
   bool answer_callers() {
     bool moved = door_.pump(spec_.epoch, env_.clock.now(), counters_);
+    for (auto& [from, why] : door_.take_refused())
+      if (from < peers_.size() && from != spec_.rank)
+        peers_[from].trouble = std::move(why);
     for (group_door::caller& who : door_.take(spec_.epoch)) {
       const group_hello hello = *who.said;
       const bool fits = hello.to == spec_.rank && hello.from > spec_.rank
                         && hello.from < peers_.size() && hello.size == peers_.size()
                         && hello.members == members_;
-      if (fits) {
+      if (hello.compares && hello.members == members_) {
+        who.link->close(); // that it has no objection is the answer
+      } else if (fits && !hello.compares) {
         seat(std::move(who), hello);
       } else {
         ++counters_.callers_refused;
-        group_door::refuse(std::move(who), errc::mismatch,
-                           "group epoch " + epoch_text() + " has other members here");
+        group_door::refuse(std::move(who), errc::mismatch, why_other(hello));
       }
       moved = true;
     }
     return moved;
+  }
+
+  /// What a caller with another list is told. One that stands in this list too will never come with
+  /// this one: then nor can this member's epoch form.
+  std::string why_other(const group_hello& hello) {
+    const auto other = "group epoch " + epoch_text() + " has other members here";
+    if (!spec_.list_is_given || hello.members == members_ || list_.empty() || hello.list.empty())
+      return other;
+    const auto [name, address] = list_line(hello.list, hello.from);
+    const auto& self = spec_.members[spec_.rank];
+    auto text = "the lists of members differ: "
+                + difference({self.name + " at " + self.address, list_},
+                             {name + " at " + address, hello.list});
+    for (const auto& each : spec_.members)
+      if (each.address == address)
+        lists_differ_ = make_failure(errc::mismatch, text);
+    return text;
+  }
+
+  bool may_compare() const {
+    const auto next = spec_.rank + 1;
+    return spec_.list_is_given && next < peers_.size() && !peers_[next].ready
+           && compares_ != comparing::done;
+  }
+
+  /// Calls the next member, which calls nobody of a higher rank, when the epoch takes long to form,
+  /// and hears of it whether both have the same list.
+  result<void> compare_with_next(bool& moved) {
+    if (!may_compare()) { // it came: its channel, which may have ended, is not to be waited for
+      end_compare();
+      return {};
+    }
+    const auto now = env_.clock.now();
+    const auto next = spec_.rank + 1;
+    if (compares_ == comparing::later && now >= compare_at_) {
+      auto link = env_.transport.connect(spec_.members[next].address,
+                                         std::min(deadline_, after(now, compare_dial_max)));
+      compare_at_ = after(env_.clock.now(), compare_pause);
+      if (!link)
+        return {};
+      next_ = std::move(*link);
+      asked_next_ = hello_to(next, false);
+      asked_next_.compares = true;
+      send(*next_, group_frame::hello, encode(asked_next_));
+      compares_ = comparing::asked;
+      moved = true;
+    }
+    return compares_ == comparing::asked ? read_comparison(next, moved) : result<void>{};
+  }
+
+  result<void> read_comparison(std::uint32_t next, bool& moved) {
+    auto event = next_reader_.pump(*next_);
+    if (event && *event != frame_event::complete)
+      return {};
+    moved = true;
+    const auto kind = static_cast<group_frame>(event ? next_reader_.header().kind : 0);
+    if (kind == group_frame::challenge && !door_.token().empty())
+      if (const auto asked = decode_challenge(next_reader_.meta())) {
+        send(*next_, group_frame::proof,
+             encode(group_proof{door_.fresh_challenge(),
+                                dialer_code(door_.token(), asked_next_, *asked)}));
+        return {};
+      }
+    end_compare();
+    const auto why =
+      kind == group_frame::refuse ? decode_notice(next_reader_.meta()) : std::nullopt;
+    if (why && why->why.code == errc::mismatch)
+      return refused(next, why);
+    return {};
+  }
+
+  void end_compare() {
+    if (!next_)
+      return;
+    poller_.forget(*next_);
+    next_ = nullptr;
+    compares_ = comparing::done;
   }
 
   void seat(group_door::caller who, const group_hello& hello) {
@@ -173,7 +281,8 @@ private:
     at.ready = at.channels.control && at.channels.data && at.attempt == at.data_attempt;
     if (!at.ready)
       return;
-    const auto welcome = hello_to(hello.from, false);
+    auto welcome = hello_to(hello.from, false);
+    welcome.list.clear(); // the caller has the same
     const auto code =
       door_.token().empty() ? std::string{} : answer_code(door_.token(), welcome, at.asks);
     send(*at.channels.control, group_frame::welcome, encode(welcome) + code);
@@ -226,6 +335,7 @@ private:
     hello.attempt = peers_[to].attempt;
     hello.is_data = is_data;
     hello.life = life_;
+    hello.list = list_;
     return hello;
   }
 
@@ -283,7 +393,7 @@ private:
     return wrong_peer(rank, " answered with something else");
   }
 
-  failure wrong_peer(std::uint32_t rank, const char* what) const {
+  failure wrong_peer(std::uint32_t rank, const std::string& what) const {
     return make_failure(errc::wrong_peer, name_of(spec_.members, rank) + what);
   }
 
@@ -293,7 +403,8 @@ private:
     if (!challenge)
       return wrong_peer(rank, " answered with something else");
     if (door_.token().empty())
-      return wrong_peer(rank, " asks for the group's token, and there is none here");
+      return wrong_peer(
+        rank, " asks for the group's token, and there is none here: " + std::string{token_advice});
     group_proof proof{door_.fresh_challenge(),
                       dialer_code(door_.token(), hello_to(rank, is_data), *challenge)};
     (is_data ? at.data_is_settled : at.is_asked) = true;
@@ -305,12 +416,13 @@ private:
     return true;
   }
 
-  failure refused(std::uint32_t rank, const std::optional<group_notice>& why) {
-    if (why && why->code == errc::fenced)
-      outcome_.newest = why->epoch;
-    return make_failure(
-      why ? why->code : errc::wrong_peer,
-      name_of(spec_.members, rank) + " refused the connection" + (why ? ": " + why->text : ""));
+  failure refused(std::uint32_t rank, const std::optional<group_notice>& said) {
+    if (said && said->why.code == errc::fenced)
+      outcome_.newest = said->epoch;
+    auto why = said ? said->why : make_failure(errc::wrong_peer, {});
+    why.text = name_of(spec_.members, rank) + " refused the connection"
+               + (said ? ": " + why.text : std::string{});
+    return why;
   }
 
   result<bool> welcomed(std::uint32_t rank, const std::optional<group_welcome>& said) {
@@ -321,7 +433,7 @@ private:
     if (!token.empty()
         && !(at.is_asked && at.data_is_settled
              && same_code(said->code, answer_code(token, said->hello, at.asked))))
-      return wrong_peer(rank, " does not know the group's token");
+      return wrong_peer(rank, " does not know the group's token: " + std::string{token_advice});
     at.channels.locality = said->hello.locality;
     at.ready = true;
     // If it ends from here on, the first operation finds out; waits would only spin on it.
@@ -335,8 +447,17 @@ private:
   const epoch_spec& spec_;
   collective_counters& counters_;
   time_point deadline_;
+  wait_teller& teller_;
   forming_outcome& outcome_;
   std::uint64_t members_;
+  const std::string list_; ///< empty: not to be told
+  std::optional<failure> lists_differ_{};
+  enum class comparing : std::uint8_t { later, asked, done };
+  comparing compares_ = comparing::later;
+  time_point compare_at_;
+  std::unique_ptr<channel> next_{}; ///< that is asked for its list
+  frame_reader next_reader_{group_frame_limits};
+  group_hello asked_next_{};
   const std::uint64_t life_;
   std::vector<peer> peers_;
 };
@@ -346,8 +467,8 @@ private:
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                forming_outcome& outcome) {
-  return former{env, door, poller, spec, counters, deadline, outcome}.form();
+                                                wait_teller& teller, forming_outcome& outcome) {
+  return former{env, door, poller, spec, counters, deadline, teller, outcome}.form();
 }
 
 } // namespace troupe::detail

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/error.hpp>
@@ -29,12 +30,16 @@ enum class group_frame : std::uint8_t {
   proof = 9      ///< in answer to those: that the caller knows the token
 };
 
+/// Members of another one are told so, and not what they would read into each other's words.
+inline constexpr std::uint32_t group_protocol_version = 2;
+
 inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .meta_bytes_max = 16384,
                                                  .bulk_bytes_max = 0};
 
 /// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
-/// attempt u32, is_data u32, life u64; all little-endian.
+/// attempt u32, purpose u32 (0 control, 1 data, 2 compares), life u64, version u32, then if there
+/// is a list list_bytes u32, list; all little-endian.
 struct group_hello {
   std::uint64_t group = 0; ///< hash of its name
   group_epoch epoch{};
@@ -48,7 +53,23 @@ struct group_hello {
   /// Fresh bits of who forms: attempts of two processes, one after the other, have the same
   /// numbers.
   std::uint64_t life = 0;
+  std::uint32_t version = group_protocol_version; ///< of all that is told here and in blocks
+  bool compares = false;                          ///< asks only whether both have the same list
+  std::string list{}; ///< `list_text` of its members, where people wrote it and it is not too long
 };
+
+/// A line for each member: its name, a space, its address. Empty when that is too long for a hello.
+std::string list_text(const std::vector<collective_member>& members);
+/// A list and whose it is.
+struct named_list {
+  std::string whose{};
+  std::string text{};
+};
+/// Where two of them first differ, for both sides: "worker:0 at a:1 has 2 members, worker:1 at b:1
+/// has 3", "in place 1 worker:0 at a:1 has worker:1 b:1, worker:1 at b:1 has worker:1 c:1".
+std::string difference(const named_list& ours, const named_list& theirs);
+/// A line of such a list as (name, address); empty strings where there is none.
+std::pair<std::string, std::string> list_line(const std::string& text, std::uint32_t rank);
 
 /// The list as `group_hello::members` tells it.
 std::uint64_t hash_of(const std::vector<collective_member>& members);
@@ -90,13 +111,13 @@ struct group_welcome {
 std::optional<group_welcome> decode_welcome(std::string_view meta);
 
 /// Why an epoch ended, as one member tells the others; or why a caller is refused.
-/// Grammar: code u32, count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, text.
+/// Grammar: count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, failure
+/// (core/failure_codec.hpp).
 struct group_notice {
-  errc code = errc::revoked;
-  std::vector<std::uint32_t> missing{}; ///< ranks of those that are gone or silent
-  std::string text{};
-  group_epoch epoch{}; ///< of who refuses
-  std::string doing{}; ///< of a mismatch: what the sender does
+  failure why = make_failure(errc::revoked, {}); ///< with its retry class and who it comes from
+  std::vector<std::uint32_t> missing{};          ///< ranks of those that are gone or silent
+  group_epoch epoch{};                           ///< of who refuses
+  std::string doing{};                           ///< of a mismatch: what the sender does
 };
 
 std::string encode(const group_notice& notice);

@@ -11,6 +11,7 @@ namespace troupe::detail {
 namespace {
 
 constexpr std::size_t callers_max = 1024;
+constexpr std::size_t refused_max = 64;
 constexpr std::uint64_t answer_bytes_max = 4096; // queued for one peer
 constexpr duration hello_max = std::chrono::seconds{5};
 
@@ -164,6 +165,15 @@ group_door::progress group_door::hear(caller& who, time_point now) {
   const auto kind = static_cast<group_frame>(complete ? who.reader.header().kind : 0);
   if (!who.claims) {
     auto hello = kind == group_frame::hello ? decode_hello(who.reader.meta()) : std::nullopt;
+    const bool other_version =
+      hello ? hello->version != group_protocol_version : kind == group_frame::hello;
+    if (other_version) {
+      const auto theirs = hello ? "version " + std::to_string(hello->version) : "another version";
+      refuse(std::move(who), errc::wrong_peer,
+             "the caller speaks " + theirs + " of the group protocol, this is version "
+               + std::to_string(group_protocol_version) + ": start all workers from one build");
+      return progress::refused;
+    }
     if (!hello || hello->group != group_) {
       refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
       return progress::refused;
@@ -182,7 +192,11 @@ group_door::progress group_door::hear(caller& who, time_point now) {
   }
   const auto proof = kind == group_frame::proof ? decode_proof(who.reader.meta()) : std::nullopt;
   if (!proof || !same_code(proof->code, dialer_code(token_, *who.claims, who.asked))) {
-    refuse(std::move(who), errc::wrong_peer, "the caller does not know the group's token");
+    if (refused_.size() < refused_max)
+      refused_.emplace_back(who.claims->from, "it calls, and does not know the group's token: "
+                                                + std::string{token_advice});
+    refuse(std::move(who), errc::wrong_peer,
+           "the caller does not know the group's token: " + std::string{token_advice});
     return progress::refused;
   }
   who.asks = proof->mine;
@@ -213,8 +227,7 @@ void group_door::refuse(caller who, errc code, const std::string& why, group_epo
   frame_writer writer{group_frame_limits};
   group_notice notice;
   notice.epoch = epoch;
-  notice.code = code;
-  notice.text = why;
+  notice.why = make_failure(code, why);
   // Whoever does not take it learns from the channel's end.
   if (writer.push(make_frame(group_frame::refuse, encode(notice))))
     static_cast<void>(static_cast<bool>(writer.pump(*who.link)));
@@ -236,6 +249,8 @@ void group_door::forget(channel_poller& poller) {
 
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank) {
   std::string out = "member " + std::to_string(rank);
+  if (rank < members.size() && !members[rank].name.empty())
+    out = members[rank].name + ", " + out;
   if (rank < members.size())
     out += " (id " + std::to_string(members[rank].id) + " at " + members[rank].address + ")";
   return out;

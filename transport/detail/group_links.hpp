@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/data_port.hpp>
@@ -92,6 +94,11 @@ public:
   std::vector<caller> take(group_epoch epoch);
   /// The highest epoch of those who said hello with this list of members.
   group_epoch newest(std::uint64_t members) const;
+  /// Ranks that callers claimed who were refused since the last time, and why: whoever waits for
+  /// them can say so.
+  std::vector<std::pair<std::uint32_t, std::string>> take_refused() {
+    return std::exchange(refused_, {});
+  }
   static void refuse(caller who, errc code, const std::string& why, group_epoch epoch = {});
   void watch(channel_poller& poller);
   void forget(channel_poller& poller);
@@ -105,6 +112,31 @@ private:
   random_port& random_;
   const std::string token_;
   std::vector<caller> callers_{};
+  std::vector<std::pair<std::uint32_t, std::string>> refused_{};
+};
+
+using wait_listener = std::function<void(const std::string& missing)>;
+
+/// Tells a listener every few seconds whom a lane waits for. One wait, one lane.
+class wait_teller {
+public:
+  wait_teller(const wait_listener& to, time_point begun)
+    : to_{to}, next_{to ? after(begun, tell_every) : never} {}
+  /// When there is something to tell again; `never` without a listener.
+  time_point next() const { return next_; }
+  /// Tells what `missing()` returns, if it is time.
+  template <class F>
+  void look(time_point now, F missing) {
+    if (now < next_)
+      return;
+    next_ = after(now, tell_every);
+    to_(missing());
+  }
+
+private:
+  static constexpr duration tell_every = std::chrono::seconds{5};
+  const wait_listener& to_;
+  time_point next_;
 };
 
 /// An epoch to be formed.
@@ -113,22 +145,24 @@ struct epoch_spec {
   std::vector<collective_member> members{};
   std::uint32_t rank = 0;
   group_locality locality{};
+  bool list_is_given = false; ///< see `group_options::lists_are_given`
 };
 
 /// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
 /// names who is missing, and `outcome.missing` gets their ranks; `fenced`: others are in a later
 /// epoch of the same list, or wait for this one there, `outcome.newest`; `mismatch`: they have
-/// another list; `wrong_peer`: another token.
+/// another list, and for given lists where it differs; `wrong_peer`: another token.
 struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};
 };
+/// `teller` hears who is missing while it waits.
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,
-                                                forming_outcome& outcome);
+                                                wait_teller& teller, forming_outcome& outcome);
 
-/// "member 2 (id 7 at 127.0.0.1:4001)".
+/// "worker:1, member 2 (id 7 at 127.0.0.1:4001)"; without the name of one that has none.
 std::string name_of(const std::vector<collective_member>& members, std::uint32_t rank);
 
 } // namespace troupe::detail

@@ -6,11 +6,13 @@
 #include <cstring>
 #include <utility>
 
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <troupe/transport/detail/frame_wire.hpp>
+#include <troupe/transport/detail/spare_descriptor.hpp>
 
 namespace troupe::detail {
 
@@ -85,6 +87,16 @@ owned_fd accept_at_door(int door) {
     if (out || (errno != EINTR && errno != ECONNABORTED))
       return out;
   }
+}
+
+spare_descriptor::spare_descriptor() : spare_{::eventfd(0, EFD_CLOEXEC)} {}
+
+void spare_descriptor::turn_away_if_none(int listening) {
+  if ((errno != EMFILE && errno != ENFILE) || !spare_)
+    return;
+  spare_.reset();
+  owned_fd{::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC)}.reset();
+  spare_ = owned_fd{::eventfd(0, EFD_CLOEXEC)};
 }
 
 door_peer peer_of(int socket) {

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <troupe/core/file_size_limit.hpp>
 #include <troupe/kernels/hash.hpp>
 
 namespace troupe::detail {
@@ -61,6 +62,7 @@ result<owned_fd> make_sealed_memory(std::size_t bytes) {
   owned_fd out{::memfd_create("troupe-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!out)
     return no_memory("no descriptor");
+  const file_size_limit_fails here; // memory counts as a file
   if (::ftruncate(out.get(), static_cast<off_t>(bytes)) != 0)
     return no_memory(std::to_string(bytes) + " bytes");
   // Nobody can make a reader fault by shortening it.

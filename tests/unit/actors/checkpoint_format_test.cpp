@@ -100,9 +100,11 @@ TEST_CASE("checkpoint: unknown names and rows out of range are errors that name 
   expect(reader->steps("nobody"), errc::unknown_name, "nobody");
   expect(reader->extra("nothing"), errc::unknown_name, "nothing");
   CHECK(reader->find("nobody") == nullptr);
-  expect(checkpoint_reader::open_latest(disk, "elsewhere"), errc::not_found, "elsewhere");
+  expect(checkpoint_reader::open_latest(disk, "elsewhere"), errc::not_found,
+         "there is no checkpoint in elsewhere: there is no such directory"); // not "list elsewhere"
   REQUIRE(disk.make_directories("bare"));
-  expect(checkpoint_reader::open_latest(disk, "bare"), errc::not_found, "bare");
+  expect(checkpoint_reader::open_latest(disk, "bare"), errc::not_found,
+         "there is no checkpoint in bare: nothing was saved there");
 }
 
 TEST_CASE(

@@ -317,6 +317,121 @@ TEST_CASE("closure queue: closures that wait for inputs count for the bound") {
   CHECK(late.error().code == errc::deadline);
 }
 
+// -- attempts that may still have an effect (INV-X2)
+// -----------------------------------------------
+
+namespace {
+
+/// Of an attempt whose worker could not say that the servers have all of it.
+attempt_loss unacknowledged(std::uint32_t worker = 0) {
+  attempt_loss out{worker_n(worker)};
+  out.unacknowledged = true;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE(
+  "INV-X2 a raise waits for the servers before it cancels what an earlier attempt may still "
+  "change") {
+  queue_world w;
+  auto value = w.put();
+  w.put();
+  auto first = w.take_one();
+  auto second = w.take_one();
+  CHECK(w.queue->put_back(first, put_back_reason::transient, unacknowledged()));
+  w.fail(second, "another");
+  std::vector<closure_end> waiting;
+  w.when_cancelled = [&] { waiting = w.queue->take_unconfirmed(); };
+  caller<void> join{[&] { return w.queue->wait(never); }};
+  w.world.until_asleep(1);
+  CHECK(!join.returned());
+  REQUIRE(waiting.size() == 1);
+  CHECK(waiting[0].which == first);
+  CHECK(waiting[0].status == remote_status::cancelled);
+  CHECK(value->status == remote_status::not_ready);
+  w.queue->mark_ended(waiting);
+  CHECK(join.outcome().error().text == "another");
+  CHECK(value->status == remote_status::cancelled);
+}
+
+TEST_CASE("INV-X2 once an error is recorded what comes back unacknowledged stays in flight") {
+  queue_world w;
+  w.put();
+  auto value = w.put();
+  auto first = w.take_one();
+  auto second = w.take_one();
+  w.fail(first);
+  CHECK(!w.queue->put_back(second, put_back_reason::worker_lost_waiting, unacknowledged()));
+  CHECK(value->status == remote_status::not_ready);
+  CHECK(w.queue->levels().in_flight == 1);
+  auto ends = w.queue->take_unconfirmed();
+  CHECK(w.queue->take_unconfirmed().empty()); // given once
+  REQUIRE(ends.size() == 1);
+  w.queue->mark_ended(ends);
+  CHECK(value->status == remote_status::cancelled);
+  CHECK(!w.queue->wait(w.world.now()));
+}
+
+TEST_CASE("INV-X2 a last strike is told after the servers have confirmed it") {
+  queue_world w{{.max_strikes = 1}};
+  auto value = w.put();
+  CHECK(!w.queue->put_back(w.take_one(), put_back_reason::worker_lost_running, unacknowledged(3)));
+  CHECK(value->status == remote_status::not_ready);
+  CHECK(!w.queue->levels().has_error);
+  auto ends = w.queue->take_unconfirmed();
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].why.code == errc::poisoned);
+  w.queue->mark_ended(ends);
+  CHECK(value->status == remote_status::failed);
+  CHECK(w.queue->wait(w.world.now()).error().code == errc::poisoned);
+}
+
+TEST_CASE("INV-X2 what is known of an earlier attempt survives later ones that tell nothing new") {
+  queue_world w;
+  auto value = w.put();
+  w.queue->put_back(w.take_one(), put_back_reason::transient, unacknowledged());
+  for (auto reason : {put_back_reason::recalled, put_back_reason::transient}) {
+    auto c = w.take_one();
+    CHECK(c->unacknowledged);
+    w.queue->put_back(c, reason, worker_n(1)); // acknowledged, or never begun
+  }
+  CHECK(w.take_one()->unacknowledged);
+  CHECK(value->status == remote_status::not_ready);
+}
+
+TEST_CASE("INV-X2 an input that breaks fails an unacknowledged closure once that is confirmed") {
+  queue_world w;
+  auto resource = w.queue->put_tagged(make_closure(), 0);
+  w.finish(w.take_one());
+  auto value = w.put({}, {resource});
+  auto c = w.take_one();
+  w.board.set_ended(*resource, remote_status::aborted, make_failure(errc::aborted, "gone"));
+  w.queue->put_back(c, put_back_reason::worker_lost_waiting, unacknowledged());
+  CHECK(w.queue->levels().waiting_for_inputs == 1);
+  const int told = w.works;
+  w.board.set_ended(*resource, remote_status::failed, make_failure(errc::user_code, "for good"));
+  w.queue->input_changed(*resource);
+  CHECK(value->status == remote_status::not_ready);
+  CHECK(w.works == told + 1); // the coordinator is to ask
+  auto ends = w.queue->take_unconfirmed();
+  REQUIRE(ends.size() == 1);
+  w.queue->mark_ended(ends);
+  CHECK(value->why.code == errc::input_failed);
+}
+
+TEST_CASE("INV-X2 stop cancels at once, also what is unacknowledged: nobody confirms any more") {
+  queue_world w;
+  auto value = w.put();
+  w.put();
+  auto first = w.take_one();
+  w.fail(w.take_one());
+  w.queue->put_back(first, put_back_reason::transient, unacknowledged());
+  w.queue->stop();
+  CHECK(value->status == remote_status::cancelled);
+  CHECK(w.queue->take_unconfirmed().empty());
+}
+
 // -- strikes -------------------------------------------------------------------------------------
 
 TEST_CASE("closure queue: a strike only for a closure that was running when its worker died") {
@@ -346,6 +461,25 @@ TEST_CASE("closure queue: from the second strike on a closure is alone on its wo
   CHECK(w.take_seqs(0, 9, true).empty());
 }
 
+TEST_CASE(
+  "closure queue: one that may have been running when its worker died gets no strike, and "
+  "runs alone from then on") {
+  queue_world w;
+  auto value = w.put();
+  w.put();
+  attempt_loss doubt{worker_n(0)};
+  doubt.doubted = true;
+  w.queue->put_back(w.take_one(), put_back_reason::worker_lost_waiting, doubt);
+  CHECK(w.take_seqs(1, 9, false).empty()); // busy
+  auto c = w.take_one();
+  CHECK(c->id.seq == 1);
+  CHECK(c->strikes == 0);
+  CHECK(w.take_seqs(0, 9, false).empty());
+  w.queue->put_back(c, put_back_reason::recalled);
+  CHECK(w.take_seqs(0, 9) == seqs{1}); // still
+  CHECK(value->status == remote_status::not_ready);
+}
+
 TEST_CASE("closure queue: after a lone closure ended or was lost its worker takes others again") {
   for (bool ends : {false, true}) {
     queue_world w;
@@ -373,6 +507,19 @@ TEST_CASE(
   CHECK(raised.error().code == errc::poisoned);
   CHECK(raised.error().text
         == "closure 3:1 of step_7 took 3 workers with it: worker:4, worker:0, worker:2");
+}
+
+TEST_CASE(
+  "closure queue: what is poisoned names the deadline when that was what took its workers") {
+  queue_world w{{.max_strikes = 2}};
+  w.put();
+  attempt_loss late{worker_n(4)};
+  late.how = "past its deadline of 500 ms";
+  w.queue->put_back(w.take_one(4), put_back_reason::worker_lost_running, late);
+  w.queue->put_back(w.take_one(1), put_back_reason::worker_lost_running, worker_n(1));
+  CHECK(w.queue->wait(w.world.now()).error().text
+        == "closure 3:1 of step_7 took 2 workers with it: worker:4 (past its deadline of 500 ms), "
+           "worker:1");
 }
 
 TEST_CASE("closure queue: options.retries overrides max_strikes, and 0 strikes means no limit") {

@@ -25,6 +25,8 @@ struct known {
   std::uint32_t attempt = 0;
   std::uint32_t worker = 0;
   bool alone = false;
+  bool doubted = false;
+  bool unacknowledged = false;
 };
 
 constexpr std::uint32_t worker_count = 3;
@@ -40,6 +42,8 @@ public:
   std::size_t bound = 0;
   std::uint32_t max_strikes = 0;
   bool raising = false;
+  std::map<std::uint64_t, std::pair<remote_status, errc>>
+    unconfirmed{}; ///< what the queue has decided, and may not say
 
   std::size_t count(closure_place place, bool tagged) const {
     return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const auto& e) {
@@ -56,10 +60,27 @@ public:
     for (std::uint64_t input : c.inputs) {
       const remote_status status = all[input].status;
       if (status == remote_status::failed || status == remote_status::cancelled)
-        return end(seq, remote_status::failed, errc::input_failed);
+        return end_or_wait(seq, remote_status::failed, errc::input_failed);
       if (status != remote_status::ready)
         c.place = closure_place::aside;
     }
+  }
+
+  void end_or_wait(std::uint64_t seq, remote_status status, errc code) {
+    known& c = all[seq];
+    if (!c.unacknowledged)
+      return end(seq, status, code);
+    c.place = closure_place::in_flight;
+    c.alone = false;
+    unconfirmed[seq] = {status, code};
+  }
+
+  void begin_raise() {
+    raising = true;
+    for (auto& [seq, c] : all)
+      if (!c.tag && c.unacknowledged
+          && (c.place == closure_place::queued || c.place == closure_place::aside))
+        end_or_wait(seq, remote_status::cancelled, errc::cancelled);
   }
 
   void end(std::uint64_t seq, remote_status status, errc code) {
@@ -96,7 +117,7 @@ public:
       if (!best)
         break;
       known& c = all[*best];
-      c.alone = c.strikes >= 2;
+      c.alone = c.strikes >= 2 || c.doubted;
       if (c.alone && (!idle || !out.empty()))
         break;
       c.place = closure_place::in_flight;
@@ -110,14 +131,16 @@ public:
     return out;
   }
 
-  void put_back(std::uint64_t seq, bool strike) {
+  void put_back(std::uint64_t seq, bool strike, const attempt_loss& from) {
     known& c = all[seq];
     c.strikes += strike;
+    c.doubted |= from.doubted;
+    c.unacknowledged |= from.unacknowledged;
     const std::uint32_t limit = c.options.retries > 0 ? c.options.retries : max_strikes;
     if (error && !c.tag)
-      return end(seq, remote_status::cancelled, errc::cancelled);
+      return end_or_wait(seq, remote_status::cancelled, errc::cancelled);
     if (limit > 0 && c.strikes >= limit)
-      return end(seq, remote_status::failed, errc::poisoned);
+      return end_or_wait(seq, remote_status::failed, errc::poisoned);
     put_backs += !c.tag;
     admit(seq);
   }
@@ -148,13 +171,13 @@ public:
     world_ = std::make_unique<queue_world>(closure_queue_options{
       .queue_len_max = model_.bound, .max_strikes = model_.max_strikes, .errors_len_max = 4});
     world_->when_cancelled = [this] {
-      model_.raising = true;
+      model_.begin_raise();
       end_all_in_flight();
     };
   }
 
   void step() {
-    switch (roll(12)) {
+    switch (roll(13)) {
       case 0:
       case 1:
       case 2:
@@ -166,6 +189,7 @@ public:
       case 8:
       case 9: end_one(); break;
       case 10: put_back_one(); break;
+      case 11: confirm(); break;
       default: roll(4) == 0 ? wait() : done();
     }
     compare();
@@ -282,13 +306,35 @@ private:
       return;
     const closure_ptr c = pick_flying();
     const auto reason = static_cast<put_back_reason>(roll(4));
-    world_->queue->put_back(c, reason, {job_kind::worker, 0});
-    model_.put_back(c->id.seq, reason == put_back_reason::worker_lost_running);
+    attempt_loss from{task_id{job_kind::worker, 0}};
+    from.doubted = roll(8) == 0;
+    from.unacknowledged = roll(3) == 0;
+    world_->queue->put_back(c, reason, from);
+    model_.put_back(c->id.seq, reason == put_back_reason::worker_lost_running, from);
+  }
+
+  /// The servers have answered: what the queue has decided becomes so.
+  void confirm() {
+    auto ends = world_->queue->take_unconfirmed();
+    CHECK(ends.size() == model_.unconfirmed.size());
+    for (auto& end : ends) {
+      const std::uint64_t seq = end.which->id.seq;
+      REQUIRE(model_.unconfirmed.contains(seq));
+      const auto [status, code] = model_.unconfirmed[seq];
+      model_.unconfirmed.erase(seq);
+      CHECK(end.status == status);
+      CHECK(end.why.code == code);
+      CHECK(model_.all[seq].value->status == remote_status::not_ready); // nobody has heard of it
+      world_->queue->mark_ended({&end, 1});
+      model_.end(seq, status, code);
+    }
   }
 
   void end_all_in_flight() {
     while (!flying_.empty())
       roll(3) == 0 ? put_back_one() : end_one();
+    while (!model_.unconfirmed.empty()) // one may fail what takes it, and that one waits as well
+      confirm();
     // A tagged one that came back is queued again; all others have ended.
   }
 

@@ -314,7 +314,7 @@ TEST_CASE("PS-C9 once an error is recorded a closure that comes back is cancelle
   w.put();
   auto a = w.take_one();
   w.fail(w.take_one());
-  w.queue->put_back(a, put_back_reason::worker_lost_running, {job_kind::worker, 0});
+  w.queue->put_back(a, put_back_reason::worker_lost_running, task_id{job_kind::worker, 0});
   CHECK(value->status == remote_status::cancelled);
   CHECK(w.queue->levels().queued == 0);
   CHECK(w.queue->counts().put_back == 0);

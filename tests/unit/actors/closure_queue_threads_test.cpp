@@ -63,7 +63,7 @@ private:
       case 0: queue->mark_failed(c, make_failure(errc::user_code, "boom")); break;
       case 1: queue->put_back(c, put_back_reason::recalled); break;
       case 2:
-        queue->put_back(c, put_back_reason::worker_lost_running, {job_kind::worker, worker});
+        queue->put_back(c, put_back_reason::worker_lost_running, task_id{job_kind::worker, worker});
         break;
       default: queue->mark_finished(c, {.bytes = "done"});
     }

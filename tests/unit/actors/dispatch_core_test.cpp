@@ -1,5 +1,8 @@
 #include <troupe/actors/dispatch_core.hpp>
 
+#include <deque>
+#include <string>
+
 #include <doctest/doctest.h>
 
 namespace {
@@ -74,6 +77,17 @@ TEST_CASE("a worker that was asked to give back gets nothing before it has answe
   core.recall_answered(0, 5); // more answers than questions do no harm
   CHECK(core.room(0, fn, times) == 1);
   core.recall_answered(7, 1); // nor does a worker that has gone
+}
+
+TEST_CASE("a worker that is given up gets nothing more, whatever room it has") {
+  dispatch_core core;
+  function_times times;
+  core.worker_up(0, first_life, 1);
+  core.set_leaving(0);
+  CHECK(core.room(0, fn, times) == 0);
+  core.worker_down(0);
+  core.worker_up(0, {.counter = 2, .nonce = 12}, 1); // its next life does
+  CHECK(core.room(0, fn, times) == 2);
 }
 
 TEST_CASE("a settle list is due after several times as many ends as it names") {
@@ -174,4 +188,91 @@ TEST_CASE("nothing is asked back while every worker has work, or when nothing wa
   other.worker_up(1, first_life, 1);
   send(other, 0, 1, 2); // both run, each on its lane
   CHECK_FALSE(other.plan_recall(at(1s), 2ms));
+}
+
+// -- who is to blame
+
+namespace {
+
+/// 'b': known to have begun, 'a': would have said so, 's': short, says nothing.
+std::deque<flight> flights_of(const std::string& kinds) {
+  std::deque<flight> out;
+  for (char kind : kinds)
+    out.push_back({.what = numbered(out.size() + 1),
+                   .attempt = attempt_no{1},
+                   .announced = kind == 'a',
+                   .begun = kind == 'b'});
+  return out;
+}
+
+/// 'S': a strike, 'd': in doubt, '-': nothing.
+std::string blamed(const std::string& kinds, std::uint32_t lanes) {
+  std::string out;
+  for (auto what : blame_of(flights_of(kinds), lanes))
+    out += what == blame::begun ? 'S' : what == blame::doubted ? 'd' : '-';
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("innocent closures are not struck: only what its worker said had begun") {
+  CHECK(blamed("", 1) == "");
+  CHECK(blamed("aaa", 1) == "d--"); // its word may have got lost with the worker
+  CHECK(blamed("baa", 1) == "S--");
+  CHECK(blamed("aaa", 2) == "dd-");
+  CHECK(blamed("baa", 2) == "Sd-");
+  CHECK(blamed("bab", 2) == "SdS");
+  CHECK(blamed("ssss", 1) == "dddd"); // many may have ended without a word
+  CHECK(blamed("ssas", 1) == "ddd-");
+  CHECK(blamed("bsss", 1) == "S---"); // the first runs on, as far as is known
+  CHECK(blamed("bsss", 2) == "Sddd");
+}
+
+TEST_CASE(
+  "innocent closures: whatever flew, nobody is struck without having begun, and what began "
+  "always is") {
+  for (std::uint32_t lanes = 1; lanes <= 3; ++lanes)
+    for (int code = 0; code < 243; ++code) {
+      std::string kinds;
+      for (int i = 0, rest = code; i < 5; ++i, rest /= 3)
+        kinds += "bas"[rest % 3];
+      const auto out = blamed(kinds, lanes);
+      for (std::size_t i = 0; i < kinds.size(); ++i) {
+        CAPTURE(kinds);
+        CAPTURE(lanes);
+        CHECK((out[i] == 'S') == (kinds[i] == 'b'));
+        if (i < lanes && kinds[i] != 'b') // it may have been the one
+          CHECK(out[i] == 'd');
+      }
+    }
+}
+
+TEST_CASE("a flight has begun once its worker says so of that attempt, and of no other") {
+  dispatch_core core;
+  core.worker_up(0, first_life, 1);
+  send(core, 0, 1, 2);
+  const closure_id one{term_no{1}, 1};
+  core.begun(0, one, attempt_no{2});
+  core.begun(1, one, attempt_no{1});
+  CHECK_FALSE(core.workers().at(0).flights[0].begun);
+  core.begun(0, one, attempt_no{1});
+  CHECK(core.workers().at(0).flights[0].begun);
+  CHECK_FALSE(core.workers().at(0).flights[1].begun);
+}
+
+TEST_CASE("a closure says that it begins unless that costs more than it is worth") {
+  closure c;
+  CHECK(announces(c, 0, 5)); // nobody knows how long it takes, nor whether it ends well
+  CHECK_FALSE(announces(c, 100'000, 5));
+  CHECK_FALSE(announces(c, 100'000, 0));
+  CHECK(announces(c, 4'000'000, 5));
+  CHECK(announces(c, 100'000, 1)); // the next strike is the last
+  c.strikes = 1;
+  CHECK_FALSE(announces(c, 100'000, 5));
+  CHECK(announces(c, 100'000, 2));
+  c.strikes = 2; // it runs alone
+  CHECK(announces(c, 100'000, 0));
+  c.strikes = 0;
+  c.doubted = true;
+  CHECK(announces(c, 100'000, 0));
 }

@@ -45,6 +45,37 @@ TEST_CASE("PS-W20 the count is of a sliding window: a long run is not ended by i
         == verdict::fatal);
 }
 
+TEST_CASE("PS-W20 all channels to a living server that end at once are one hiccup of it") {
+  failure_classifier c{{.server_faults_max = 3, .window = 10s, .hiccup = 500ms}};
+  auto seen = [&](duration when) {
+    return c.classify(from(server, errc::connection_lost), worker, false, false, at(when));
+  };
+  for (int lane = 0; lane < 64; ++lane) // of all workers
+    CHECK(seen(lane * 5ms) == verdict::put_back);
+  for (int lane = 0; lane < 64; ++lane)
+    CHECK(seen(2s + lane * 5ms) == verdict::put_back);
+  CHECK(seen(4s) == verdict::fatal); // the third hiccup
+}
+
+TEST_CASE("PS-W20 a server that is never reached is told after some hiccups' time, not never") {
+  failure_classifier c{{.server_faults_max = 3, .window = 10s, .hiccup = 500ms}};
+  int tries = 0;
+  for (duration when = 0s; tries < 1'000; when += 10ms, ++tries)
+    if (c.classify(from(server, errc::connect_failed), worker, false, false, at(when))
+        == verdict::fatal)
+      break;
+  CHECK(tries == 100); // 0, 500 and 1,000 ms
+}
+
+TEST_CASE("PS-CLS2 deadlines that pass together on many lanes are one hiccup") {
+  failure_classifier c{{.deadline_faults_max = 2, .window = 10s, .hiccup = 500ms}};
+  for (int lane = 0; lane < 8; ++lane)
+    CHECK(c.classify(from(worker, errc::deadline), worker, false, false, at(lane * 1ms))
+          == verdict::put_back);
+  CHECK(c.classify(from(other_worker, errc::deadline), worker, false, false, at(1s))
+        == verdict::fatal);
+}
+
 TEST_CASE("PS-W20 a threshold of one makes the first failure fatal") {
   failure_classifier c{{.server_faults_max = 1}};
   CHECK(c.classify(from(server, errc::aborted), worker, false, false, at(0s)) == verdict::fatal);

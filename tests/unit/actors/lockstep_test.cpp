@@ -62,6 +62,31 @@ TEST_CASE("lockstep: a different call quotes both, with the number and the repli
   CHECK(why->text == "call 1: replica 1 calls a sum f32[3], replica 0 calls a sum f32[2]");
 }
 
+TEST_CASE("lockstep: parts of one gather that do not fit are bad values, with the code for that") {
+  const auto gather = [](dtype type, shape_t shape, const char* how = "axis 0", bool on = false) {
+    return replica_call{.kind = "all_gather",
+                        .how = how,
+                        .type = type,
+                        .shapes = {std::move(shape)},
+                        .on_devices = on};
+  };
+  const auto code = [&](const replica_call& a, const replica_call& b) {
+    lockstep l{0, 2};
+    CHECK(!l.begin(0, a));
+    const auto why = l.begin(1, b);
+    return why ? why->code : errc::none;
+  };
+  const auto first = gather(dtype::f32, {-1, 2});
+  CHECK(code(first, first) == errc::none);
+  CHECK(code(first, gather(dtype::f32, {-1, 3})) == errc::shape_mismatch);
+  CHECK(code(first, gather(dtype::f32, {-1})) == errc::shape_mismatch);
+  CHECK(code(first, gather(dtype::f64, {-1, 3})) == errc::dtype_mismatch);
+  CHECK(code(first, gather(dtype::f32, {2, -1}, "axis 1")) == errc::mismatch);
+  CHECK(code(first, gather(dtype::f32, {-1, 2}, "axis 0", true)) == errc::mismatch);
+  CHECK(code(first, call("all_gather")) == errc::mismatch);
+  CHECK(code(call("all_reduce"), call("all_reduce", {3})) == errc::mismatch);
+}
+
 TEST_CASE("lockstep: who ends early is found from both sides") {
   lockstep l{0, 2};
   CHECK(!l.end(0, true));

@@ -60,7 +60,7 @@ TEST_CASE(
     return refusal(j.core.on_hello(x, hello_no{1}, j.now));
   };
   for (auto [why, part] :
-       {std::pair{say([](hello& x) { x.version = 9; }), "version 9, here 2"},
+       {std::pair{say([](hello& x) { x.version = 9; }), "version 9, here 3"},
         {say([](hello& x) { x.cluster = "other"; }), "cluster \"other\", here \"c\""},
         {say([](hello& x) { x.token_mac = "wrong"; }), "token"},
         {say([](hello& x) { x.nonce = 0; }), "nonce 0"}}) {
@@ -82,9 +82,12 @@ TEST_CASE(
   CHECK(why.code == errc::wrong_peer);
   CHECK(why.text.find("beta") != std::string::npos);
   CHECK(why.text.find("alpha") == std::string::npos);
+  CHECK(why.text.find("the builds differ") != std::string::npos);
+  CHECK(why.text.find("worker:0's") != std::string::npos); // whose, and not "there"
   x.functions.clear(); // too long for a message: the numbers at least
   why = refusal(j.core.on_hello(x, hello_no{1}, j.now));
-  CHECK(why.text.find("function table 1, here 42") != std::string::npos);
+  CHECK(why.text.find("function table 1, the coordinator's 42") != std::string::npos);
+  CHECK(why.text.find("the builds differ") != std::string::npos);
 }
 
 TEST_CASE(
@@ -306,4 +309,32 @@ TEST_CASE("membership: statuses name every expected task") {
   CHECK(all[1].live);
   CHECK(all[1].silent_ms == 50);
   CHECK(to_string(all[4].task) == "ps:1");
+}
+
+TEST_CASE(
+  "membership: a token that one side lacks, or another one, was told alike: each names "
+  "TROUPE_TOKEN") {
+  membership_options closed = judge::options();
+  closed.token_holds = [](const hello& x) { return x.token_mac == "right"; };
+  judge with{closed};
+  auto hello_with = [](std::string mac) {
+    hello x = judge::hello_of(worker(0), 9);
+    x.token_mac = std::move(mac);
+    return x;
+  };
+  const auto none = refusal(with.core.on_hello(hello_with(""), hello_no{1}, with.now));
+  CHECK(none.text.find("it has no token and the coordinator one") != std::string::npos);
+  const auto other = refusal(with.core.on_hello(hello_with("wrong"), hello_no{1}, with.now));
+  CHECK(other.text.find("its token is not the coordinator's") != std::string::npos);
+  judge without;
+  const auto only_it =
+    refusal(without.core.on_hello(hello_with("right"), hello_no{1}, without.now));
+  CHECK(only_it.text.find("it has a token and the coordinator none") != std::string::npos);
+  for (const auto& why : {none, other, only_it}) {
+    CHECK(why.code == errc::wrong_peer);
+    CHECK(why.text.find("TROUPE_TOKEN") != std::string::npos);
+    CHECK(why.text.find("worker:0") != std::string::npos);
+  }
+  CHECK(count_of<act::welcome>(without.core.on_hello(hello_with(""), hello_no{2}, without.now))
+        == 1);
 }

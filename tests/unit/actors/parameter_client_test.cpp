@@ -198,6 +198,29 @@ TEST_CASE("PS-Q5 PS-Q3 out-of-range ids and other misfits are refused before any
   CHECK(x.client.finish(x.w.in(std::chrono::seconds{1})));
 }
 
+TEST_CASE("PS-Q5 what one server would refuse is refused before another has applied its part") {
+  embedded x{2};
+  auto trained = make_variable(1, {4}, 2, 2);
+  trained.optimizer.kind = optimizer_kind::sgd;
+  const auto with = x.vars.add(trained);
+  const auto without = x.vars.add(make_variable(2, {4}, 2, 2));
+  const auto ones = tensor::vector<float>({1, 1, 1, 1});
+  const std::vector<mutation> step{{with, mutation_kind::apply, ones, {}},
+                                   {without, mutation_kind::apply, ones, {}}};
+  const auto refused = x.client.mutate(step);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == errc::wrong_state);
+  CHECK(refused.error().text.find("no optimizer") != std::string::npos);
+  const auto whole = x.vars.add(make_variable(3, {4}, 2, 2, dtype::i32));
+  const auto why = x.refused(
+    {whole, mutation_kind::scatter_div, tensor::vector<std::int32_t>({2, 0}), ids_of({0, 3})});
+  CHECK(why.code == errc::invalid_argument);
+  CHECK(why.text.find("division by zero") != std::string::npos);
+  for (const auto id : {with, without, whole})
+    for (std::uint32_t shard = 0; shard < 2; ++shard)
+      CHECK(x.version(id, shard) == 0);
+}
+
 TEST_CASE(
   "PS-M4 look-up of rows [1,2][3,4] / [5,6][7,8] / [9,10]: ids 0,3,4 give [1,2],[7,8],[9,10]") {
   embedded x{2};
@@ -327,8 +350,8 @@ TEST_CASE(
   auto first = x.client.read(ids).value_or_throw();
   REQUIRE(first[0].blocks.size() == 2);
   CHECK(first[0].blocks[1].row_begin == 2);
-  CHECK(first[0].blocks[1].values.bytes().data()
-        == x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values.bytes().data());
+  const auto stored = x.vars.stores[1]->read(id, shard_index{1}).value_or_throw();
+  CHECK(first[0].blocks[1].values.bytes().data() == stored.values.bytes().data());
   x.run({id, mutation_kind::assign, tensor::vector<float>({1, 2, 3, 4}), {}});
   CHECK(first[0].to_tensor() == tensor::zeros(dtype::f32, {4}));
   CHECK(x.client.read(ids).value_or_throw()[0].blocks[0].version == 1);

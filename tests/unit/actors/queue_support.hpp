@@ -33,6 +33,8 @@ struct no_ports final : random_port, storage_port, lane_port, data_transport {
   result<void> sync_directory(const std::string&) override { std::abort(); }
   result<std::vector<std::string>> list(const std::string&) override { std::abort(); }
   bool exists(const std::string&) override { std::abort(); }
+  result<file_kind> kind(const std::string&) override { std::abort(); }
+  result<std::unique_ptr<file_lock>> lock(const std::string&) override { std::abort(); }
   std::unique_ptr<lane> start(std::string, std::function<void()>) override { std::abort(); }
   void leave_now(int) override { std::abort(); }
   void yield() override { std::abort(); }

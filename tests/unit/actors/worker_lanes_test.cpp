@@ -156,6 +156,17 @@ public:
     return out;
   }
   void push(std::vector<closure_order> orders) { lanes->push(std::move(orders)); }
+  /// What waits to begin, once something does.
+  std::vector<attempt_begun> begins() {
+    const auto until = std::chrono::steady_clock::now() + patience;
+    std::vector<attempt_begun> out;
+    while (out.empty() && std::chrono::steady_clock::now() < until) {
+      auto news = lanes->drain();
+      std::move(news.ended.begin(), news.ended.end(), std::back_inserter(all_));
+      out = std::move(news.begun);
+    }
+    return out;
+  }
   /// What has ended once `n` have, in the order reported.
   std::vector<attempt_ended> ended(std::size_t n) {
     const auto until = std::chrono::steady_clock::now() + patience;
@@ -269,7 +280,8 @@ TEST_CASE("what a step throws is reported with type, words, and who it was") {
   REQUIRE(ends.size() == 1);
   CHECK(ends[0].outcome == attempt_outcome::failed);
   CHECK(ends[0].why.code == errc::user_code);
-  CHECK(ends[0].why.text == "std::runtime_error: thrown");
+  CHECK(ends[0].why.text
+        == "step 'lanes_test.throw', closure 1:1, attempt 1: std::runtime_error: thrown");
   CHECK(ends[0].why.where.task == task_id{.job = job_kind::worker, .index = 0});
   CHECK(ends[0].why.where.inc.counter == 1);
 }
@@ -365,7 +377,7 @@ TEST_CASE("a step that is deaf to a cancel is given up after the grace") {
   lanes_under_test t;
   t.push({t.order("stand", 1)});
   REQUIRE(the_door.seen(1));
-  CHECK_FALSE(t.lanes->give_up_hung());
+  CHECK_FALSE(t.lanes->give_up_hung().has_value());
   t.lanes->cancel({{term_no{1}, 1}}, 1);
   CHECK(t.given_up());
   CHECK(t.ended(1)[0].outcome == attempt_outcome::given_up);
@@ -402,7 +414,8 @@ TEST_CASE("PS-W12 resources are built in the order ordered, before any closure t
   CHECK(ends[1].outcome == attempt_outcome::finished);
   REQUIRE(t.made.size() == 2);
   CHECK(value_of(t.made[0].id) == 3);
-  CHECK(t.made[0].why.text == "std::runtime_error: not today");
+  CHECK(t.made[0].why.text
+        == "the function 'lanes_test.cannot_make' of resource 3: std::runtime_error: not today");
   CHECK(t.made[1].why.code == errc::none);
   t.lanes->drop_resources({static_cast<resource_id>(4)});
   t.push({t.order("use", 5)});
@@ -425,7 +438,8 @@ TEST_CASE(
   CHECK(ends[1].outcome == attempt_outcome::finished);
   REQUIRE(t.made.size() == 1);
   CHECK(t.made[0].why.code == errc::deadline);
-  CHECK(t.made[0].why.text == "the function of resource 4 hung past its limit");
+  CHECK(t.made[0].why.text
+        == "the function 'lanes_test.make_for_ever' of resource 4 ran past its deadline of 1 ms");
   the_door.let_go(); // what it makes now is nobody's
   t.push({t.order("use", 3)});
   CHECK(t.ended(1)[0].why.code == errc::input_failed);
@@ -510,4 +524,86 @@ TEST_CASE("stop ends the lanes; a step that hangs is abandoned at the deadline a
   REQUIRE(the_door.seen(1));
   CHECK_FALSE(t.lanes->join(after(env.clock.now(), 1ms)));
   the_door.let_go();
+}
+
+// -- what is announced before it begins
+
+TEST_CASE("a closure that is to be announced does not begin before its announcement has gone") {
+  lanes_under_test t;
+  auto first = t.order("note", 1);
+  first.announce = true;
+  t.push({first, t.order("note", 2)});
+  auto begins = t.begins();
+  REQUIRE(begins.size() == 1);
+  CHECK(begins[0].id.seq == 1);
+  CHECK(begins[0].attempt == attempt_no{1});
+  CHECK(ran.empty());
+  CHECK(t.lanes->status().at(0).closure.seq == 0); // a heartbeat does not say that it runs
+  t.lanes->let_begin({{.id = {term_no{1}, 9}, .attempt = attempt_no{1}}}); // of another
+  CHECK(ran.empty());
+  t.lanes->let_begin(begins);
+  CHECK(seqs(t.ended(2)) == std::vector<std::uint64_t>{1, 2}); // nothing overtook it
+}
+
+TEST_CASE("a closure is not announced while something before it runs or is built") {
+  lanes_under_test t;
+  auto second = t.order("note", 2);
+  second.announce = true;
+  t.push({t.order("stand", 1), second});
+  REQUIRE(the_door.seen(1));
+  CHECK(t.lanes->drain().begun.empty());
+  the_door.let_go();
+  CHECK(t.begins().size() == 1);
+  t.lanes->let_begin({{.id = {term_no{1}, 2}, .attempt = attempt_no{1}}});
+  CHECK(t.ended(2).size() == 2);
+  // and the resources that were ordered meanwhile come first
+  the_door.close();
+  auto third = t.order("note", 3);
+  third.announce = true;
+  t.lanes->make_resources(
+    {{.id = static_cast<resource_id>(5),
+      .function = function_table::global().index_of("lanes_test.make_for_ever")}});
+  t.push({third});
+  REQUIRE(the_door.seen(1));
+  CHECK(t.lanes->drain().begun.empty());
+  the_door.let_go();
+  CHECK(t.begins().size() == 1);
+  t.lanes->let_begin({{.id = {term_no{1}, 3}, .attempt = attempt_no{1}}});
+  CHECK(seqs(t.ended(1)) == std::vector<std::uint64_t>{3});
+}
+
+TEST_CASE("what is cancelled, or whose life ends, while it waits to begin never runs") {
+  lanes_under_test t;
+  auto first = t.order("note", 1);
+  first.announce = true;
+  t.push({first});
+  REQUIRE(t.begins().size() == 1);
+  t.lanes->cancel({first.id}, 10'000);
+  auto ends = t.ended(1);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0].why.code == errc::cancelled);
+  CHECK(ends[0].acknowledged);
+  auto second = t.order("note", 2);
+  second.announce = true;
+  t.push({second});
+  REQUIRE(t.begins().size() == 1);
+  t.live(2);
+  t.lanes->let_begin({{.id = second.id, .attempt = attempt_no{1}}});
+  t.push({t.order("note", 3)});
+  CHECK(seqs(t.ended(1)) == std::vector<std::uint64_t>{3});
+  CHECK(ran == std::vector<std::uint64_t>{3});
+}
+
+TEST_CASE("a hung step is named with its function, attempt and deadline") {
+  lanes_under_test t;
+  t.push({t.order("stand", 7, 1)});
+  REQUIRE(the_door.seen(1));
+  std::optional<failure> why;
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (!why && std::chrono::steady_clock::now() < until)
+    why = t.lanes->give_up_hung();
+  REQUIRE(why);
+  CHECK(why->text
+        == "step 'lanes_test.stand', closure 1:7, attempt 1 ran past its deadline of 1 ms");
+  CHECK(t.ended(1).at(0).why.text == why->text);
 }

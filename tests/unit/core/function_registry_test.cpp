@@ -86,11 +86,28 @@ TEST_CASE("the first function in which two programs differ is named, with the si
   auto ours = lines({{"a", "int ()"}, {"c", "int ()"}});
   CHECK(first_difference(ours, ours).empty());
   auto more = first_difference(ours, lines({{"a", "int ()"}, {"b", "int ()"}, {"c", "int ()"}}));
-  CHECK(more == "function 'b' is registered there and not here");
+  CHECK(more == "the builds differ: function 'b' is in the other one and not in this build");
   auto fewer = first_difference(ours, lines({{"a", "int ()"}}));
-  CHECK(fewer == "function 'c' is registered here and not there");
+  CHECK(fewer == "the builds differ: function 'c' is in this build and not in the other one");
+  auto named = first_difference(ours, lines({{"a", "int ()"}}), "the coordinator's", "worker:1's");
+  CHECK(named == "the builds differ: function 'c' is in the coordinator's and not in worker:1's");
   auto other = first_difference(ours, lines({{"a", "int (int)"}, {"c", "int ()"}}));
   CHECK(other.find("'a'") != std::string::npos);
   CHECK(other.find("int ()") != std::string::npos);
   CHECK(other.find("int (int)") != std::string::npos);
+}
+
+TEST_CASE("a function that differs was told by the linker's name: it is demangled") {
+  const auto why = first_difference(lines({{"Z4mainEUlvE1_", "void ()"}}), {});
+  CHECK(
+    why
+    == "the builds differ: function 'main::{lambda()#3}' is in this build and not in the other "
+       "one");
+  function_table t;
+  try {
+    t.index_of("Z4mainEUlvE1_");
+    FAIL("found");
+  } catch (const error& e) {
+    CHECK(std::string{e.what()}.find("'main::{lambda()#3}'") != std::string::npos);
+  }
 }

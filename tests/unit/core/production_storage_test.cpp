@@ -6,6 +6,9 @@
 #include <cstring>
 #include <string>
 
+#include <csignal>
+
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -198,4 +201,35 @@ TEST_CASE("posix storage: rename replaces the target") {
   REQUIRE(disk->rename(dir / "new", dir / "old"));
   CHECK(get(*disk, dir / "old") == "2");
   CHECK_FALSE(disk->exists(dir / "new"));
+}
+
+TEST_CASE(
+  "posix storage: a write past the limit on file sizes was the process's death: it fails, naming "
+  "the file") {
+  scratch dir;
+  auto disk = detail::make_posix_storage();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  auto file = disk->create(dir / "big");
+  REQUIRE(file);
+  const rlimit small{4096, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto fits = (*file)->write(bytes_of(std::string(4096, 'x')));
+  const auto over = (*file)->write(bytes_of("y"));
+  auto second = disk->create(dir / "second");
+  const auto at_once = second ? (*second)->write(bytes_of(std::string(9000, 'x'))) : result<void>{};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(fits);
+  for (const auto& [why, name] : {std::pair{&over, "big"}, {&at_once, "second"}}) {
+    REQUIRE_FALSE(*why);
+    CHECK(why->error().code == errc::io_failed);
+    CHECK(mentions(why->error(), dir / name));
+    CHECK(mentions(why->error(), "4096"));
+  }
+  sigset_t pending;
+  REQUIRE(::sigpending(&pending) == 0);
+  CHECK(sigismember(&pending, SIGXFSZ) == 0); // nothing of it is left
+  struct sigaction how {};
+  REQUIRE(::sigaction(SIGXFSZ, nullptr, &how) == 0);
+  CHECK((how.sa_handler == SIG_DFL)); // the host's own disposition stays
 }

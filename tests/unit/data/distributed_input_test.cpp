@@ -121,6 +121,39 @@ TEST_CASE("SYNC-SPL-2 the stream rule runs on across the borders of batches") {
   CHECK(texts_of(1) == words{"ee", "ffgg"});
 }
 
+TEST_CASE(
+  "SYNC-SPL-1 range(36).batch(9).repeat() over 4 replicas: 0 1 2|3 4|5 6|7 8, as TensorFlow") {
+  const words first{"0 1 2|3 4|5 6|7 8", "9 10 11|12 13|14 15|16 17"};
+  for (auto how : {policy::automatic, policy::off}) {
+    CHECK(steps_of(counted(36, 9).repeat(), at(0, 1, 4, split::stream, how), 2) == first);
+    CHECK(steps_of(counted(36, 9).repeat(2), at(0, 1, 4, split::stream, how)).size() == 8);
+  }
+  // Behind the other operations that change no element, and with a remainder that is dropped.
+  CHECK(steps_of(counted(36, 9).skip(1), at(0, 1, 4), 1) == words{first[1]});
+  CHECK(steps_of(counted(36, 9).shard(2, 1), at(0, 1, 4), 1) == words{first[1]});
+  CHECK(steps_of(counted(36, 9).concatenate(counted(9, 9)), at(0, 1, 4), 2) == first);
+  CHECK(steps_of(dataset::range(36).batch(9, true).map([](const element& x) { return x; }),
+                 at(0, 1, 4), 2)
+        == first);
+  // A map hides it: by the per-batch rule as before.
+  CHECK(steps_of(mapped(counted(36, 9)).repeat(), at(0, 1, 4), 1) == words{"0 1 2|3 4 5|6 7 8|-"});
+  // Workers that read streams of their own fill pieces across the passes.
+  CHECK(steps_of(counted(3, 2).repeat(2), at(0, 2, 1, split::stream, policy::off))
+        == words{"0", "1", "2", "0", "1", "2"});
+}
+
+TEST_CASE("SYNC-SPL-2 with batches of fewer rows in the middle the number of steps is not told") {
+  fake_ports ports;
+  auto input = [&](const dataset& x) { return pipeline_pieces{x, at(0, 1, 2), ports.context()}; };
+  CHECK(input(counted(10, 4).repeat(2)).cardinality() == unknown_cardinality);
+  CHECK(steps_of(counted(10, 4).repeat(2), at(0, 1, 2)).size() == 5); // of 20 rows, in 6 batches
+  CHECK(input(counted(10, 4).shuffle(3, 1).skip(1)).cardinality() == 2);
+  CHECK(input(dataset::range(10).batch(4, true).repeat(3)).cardinality() == 6);
+  CHECK(input(counted(10, 4).concatenate(counted(4, 4))).cardinality() == unknown_cardinality);
+  auto even = pipeline_pieces{counted(10, 4).repeat(2), at(0, 1, 2, split::even), ports.context()};
+  CHECK(even.cardinality() == 6);
+}
+
 TEST_CASE("SYNC-SPL-4 a size of 0 is an empty piece, and no sign of the end") {
   CHECK(steps_of(counted(8, 4), at(0, 1, 5)) == words{"0|1|2|3|-", "4|5|6|7|-"});
   // 2 workers of 1 replica, G = 1, all on each: worker 1's first size is 0

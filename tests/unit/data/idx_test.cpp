@@ -157,7 +157,8 @@ TEST_CASE("idx: a gzipped file is decoded once a dataset, and a plain file is re
   auto data = dataset::idx("a");
   data.iterate(ports.context());
   auto first = data.iterate(ports.context()).next().only();
-  CHECK(first.bytes().data() == data.iterate(ports.context()).next().only().bytes().data());
+  auto again = data.iterate(ports.context()).next().only();
+  CHECK(first.bytes().data() == again.bytes().data());
   ports.storage.files["a"] = gzipped(idx_bytes(0x08, {2}, "cd"));
   CHECK(data.iterate(ports.context()).next().item<std::uint8_t>() == 'c');
   ports.storage.files["a"] = idx_bytes(0x08, {2}, "ef");

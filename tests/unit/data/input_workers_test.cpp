@@ -220,6 +220,7 @@ TEST_CASE(
   // Endless, but with rows for some of the replicas only: who has none must be known.
   auto few = dataset::range(16).batch(3, true);
   CHECK(input(few.repeat(), at(0, 2, 2)).has_partial_steps());
+  CHECK(input(few.repeat(), at(1, 2, 2)).has_partial_steps()); // else one asks whom nobody answers
   CHECK(input(dataset::range(16).repeat().batch(3), at(1, 2, 2)).has_partial_steps());
   CHECK_FALSE(input(few.repeat(), at(0, 1, 4)).has_partial_steps()); // alone it sees them all
   auto weighted = at(1, 2, 2);
@@ -336,7 +337,7 @@ TEST_CASE("input: options out of their domain are refused by name and value") {
   CHECK(holds(refused(weights), "weights need rebatch"));
   weights.rebatch = true;
   weights.policy = policy::off;
-  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "to tell the batch size"));
+  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "batch size can be told"));
   weights.weights = {0, 1};
   CHECK(holds(refused(weights), "worker 0 takes none of 2 rows"));
 }

@@ -75,18 +75,12 @@ TEST_CASE("npy: big-endian elements are turned, and shapes of any rank are kept"
   CHECK(old->shape() == shape_t{2});
 }
 
-TEST_CASE("npy: Fortran order is refused with a clear error") {
-  auto header = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }\n";
-  check_refused(npy_bytes(header, std::string(16, 'x')), errc::invalid_argument,
-                "fortran_order is True");
-}
-
 TEST_CASE("npy: what is not read says which field and value it was") {
   check_refused("\x93NUMPX", errc::corrupt, "6 bytes");
-  check_refused(std::string(20, 'x'), errc::corrupt, "begin with \\x93NUMPY");
+  check_refused(std::string(20, 'x'), errc::corrupt, "begin with \\x93NUMPY but with \"xxxxxx\"");
   check_refused(npy_bytes(npy_header("<f4", "()"), "1234", 4), errc::corrupt, "version 4.0");
   check_refused(npy_bytes(npy_header("<c8", "()"), ""), errc::invalid_argument, "descr \"<c8\"");
-  check_refused(npy_bytes(npy_header("<u2", "()"), ""), errc::invalid_argument, "descr \"<u2\"");
+  check_refused(npy_bytes(npy_header("<U2", "()"), ""), errc::invalid_argument, "descr \"<U2\"");
   check_refused(npy_bytes(npy_header("|i4", "()"), ""), errc::invalid_argument, "descr \"|i4\"");
   check_refused(npy_bytes("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", ""),
                 errc::invalid_argument, "not one element type");

@@ -134,19 +134,47 @@ TEST_CASE("SYNC-INP-9 replicas that are no multiple of the workers are refused")
   CHECK(holds(why.text, "same number of replicas"));
 }
 
-TEST_CASE(
-  "SYNC-SPL-1 the batch size is found through take, prefetch and zips of equal sizes only") {
+TEST_CASE("SYNC-SPL-1 the batch size was lost behind repeat, skip, shard and concatenate") {
   auto batched = dataset::range(100).batch(8);
   CHECK(static_batch_size(batched) == 8);
   CHECK(static_batch_size(batched.take(3).prefetch(2)) == 8);
+  CHECK(static_batch_size(batched.repeat()) == 8);
+  CHECK(static_batch_size(batched.repeat(3).skip(1).shuffle(4, 1).shard(3, 1).prefetch(1)) == 8);
+  CHECK(static_batch_size(batched.shard(shard_hint, shard_hint)) == 8);
   CHECK(static_batch_size(dataset::zip(batched, dataset::range(50).batch(8, true))) == 8);
   CHECK(static_batch_size(dataset::zip(batched, dataset::range(50).batch(4))) == -1);
+  CHECK(static_batch_size(batched.concatenate(batched)) == 8);
+  CHECK(static_batch_size(batched.concatenate(dataset::range(9).batch(3))) == -1);
   CHECK(static_batch_size(batched.map([](const element& x) { return x; })) == -1);
-  CHECK(static_batch_size(batched.repeat()) == -1);
+  CHECK(static_batch_size(batched.map([](const element& x) { return x; }).batch(2)) == 2);
   CHECK(static_batch_size(dataset::range(100)) == -1);
   CHECK(static_batch_size(dataset::range(100).shuffle(9, 1).repeat(2).batch(5)) == 5);
   CHECK(static_batch_size(dataset::from_tensors({tensor::zeros(dtype::f32, {4, 2})})) == -1);
-  CHECK(static_batch_size(batched.concatenate(batched)) == -1);
+  auto inner = [](const element&) { return dataset::range(8).batch(4); };
+  CHECK(static_batch_size(dataset::range(2).flat_map(inner)) == -1);
+}
+
+TEST_CASE("SYNC-SPL-1 a batch dimension that every element has for certain comes first") {
+  fake_ports ports;
+  auto size_of = [&](const dataset& x) { return static_batch_size(x, ports.context()); };
+  auto same = [](const element& x) { return x; };
+  auto whole = dataset::range(100).batch(8, true);
+  CHECK(size_of(whole) == 8);
+  CHECK(size_of(whole.repeat().shuffle(3).map(same)) == 8); // a look-up would end at map
+  CHECK(size_of(dataset::range(100).batch(8).map(same)) == -1);
+  auto half = [](const element& x) { return element{x.only().rows(0, 4)}; };
+  CHECK(size_of(whole.map(half)) == -1);
+  CHECK(size_of(dataset::zip(whole, dataset::range(60).batch(4, true))) == -1);
+  CHECK(size_of(dataset::zip(whole, dataset::range(60).batch(8))) == 8);
+  CHECK(size_of(whole.concatenate(dataset::range(60).batch(4, true))) == -1);
+  CHECK(size_of(dataset::from_tensors({tensor::zeros(dtype::f32, {4, 2})})) == 2);
+  CHECK(size_of(dataset::from_tensors(
+          {tensor::zeros(dtype::f32, {4, 2}), tensor::zeros(dtype::f32, {4, 3})}))
+        == -1);
+  CHECK(size_of(dataset::range(9)) == -1);
+  CHECK(size_of(dataset::range(0).batch(4, true).map(same)) == -1); // nothing to call it on
+  auto inner = [](const element&) { return dataset::range(8).batch(4, true); };
+  CHECK(size_of(dataset::range(2).flat_map(inner)) == 4);
 }
 
 TEST_CASE("SYNC-INP-13 a dataset's cardinality, infinite or unknown ones told apart") {

@@ -69,10 +69,20 @@ public:
     files[path].clear();
     return std::unique_ptr<file_writer>{std::make_unique<memory_writer>(files[path])};
   }
-  result<void> rename(const std::string& from, const std::string&) override { return refuse(from); }
-  result<void> remove(const std::string& path) override { return refuse(path); }
+  result<void> rename(const std::string& from, const std::string& to) override {
+    if (!exists(from))
+      return refuse(from);
+    auto bytes = std::move(files[from]);
+    files.erase(from);
+    files[to] = std::move(bytes);
+    return {};
+  }
+  result<void> remove(const std::string& path) override {
+    files.erase(path);
+    return {};
+  }
   result<void> make_directories(const std::string& path) override { return refuse(path); }
-  result<void> sync_directory(const std::string& path) override { return refuse(path); }
+  result<void> sync_directory(const std::string&) override { return {}; }
   result<std::vector<std::string>> list(const std::string& path) override {
     std::vector<std::string> out;
     auto prefix = path == "." ? "" : path + "/";
@@ -84,6 +94,10 @@ public:
     return out;
   }
   bool exists(const std::string& path) override { return files.count(path) > 0; }
+  result<file_kind> kind(const std::string& path) override {
+    return exists(path) ? file_kind::file : file_kind::none;
+  }
+  result<std::unique_ptr<file_lock>> lock(const std::string& path) override { return refuse(path); }
 
 private:
   static failure refuse(const std::string& path) {
@@ -218,10 +232,9 @@ inline std::string idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>
   return out + data;
 }
 
-/// One gzip member.
-inline std::string gzipped(const std::string& plain) {
+inline std::string deflated(const std::string& plain, int window_bits) {
   z_stream state{};
-  if (deflateInit2(&state, Z_BEST_SPEED, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&state, Z_BEST_SPEED, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     return {};
   std::string out(deflateBound(&state, plain.size()) + 64, '\0');
   state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
@@ -233,5 +246,10 @@ inline std::string gzipped(const std::string& plain) {
   deflateEnd(&state);
   return out;
 }
+
+/// One gzip member.
+inline std::string gzipped(const std::string& plain) { return deflated(plain, 16 + MAX_WBITS); }
+/// A zlib stream.
+inline std::string zlibbed(const std::string& plain) { return deflated(plain, MAX_WBITS); }
 
 } // namespace data_test

@@ -84,6 +84,49 @@ TEST_CASE("merge: integers wrap, and a mean drops the fraction") {
   CHECK(merged<std::int8_t>(many, {{100}, {20}}) == std::vector<std::int8_t>{0});
 }
 
+namespace {
+
+/// Means of n equal elements at both ends of the type.
+template <class T>
+void check_ends(dtype type) {
+  using limits = std::numeric_limits<T>;
+  for (const std::size_t n : {2u, 3u, 7u})
+    for (const std::size_t count : {1u, 255u, 256u, 1025u}) {
+      const merge_spec mean{merge_op::sum, type, static_cast<std::int64_t>(n)};
+      for (const T x : {limits::max(), limits::lowest(), static_cast<T>(limits::max() / 2 + 1)}) {
+        const std::vector<std::vector<T>> in(n, std::vector<T>(count, x));
+        CHECK(merged<T>(mean, in) == in[0]);
+      }
+      // In place, and the fraction dropped towards 0.
+      std::vector<T> a(count, limits::max()), b(count, static_cast<T>(limits::max() - 1));
+      const std::vector<merge_source> sources{{bytes(a)}, {bytes(b)}};
+      const std::vector<std::byte*> outs{reinterpret_cast<std::byte*>(b.data()),
+                                         reinterpret_cast<std::byte*>(a.data())};
+      merge({merge_op::sum, type, 2}, sources, outs, count);
+      CHECK(a == std::vector<T>(count, static_cast<T>(limits::max() - 1)));
+      CHECK(b == a);
+    }
+}
+
+} // namespace
+
+TEST_CASE(
+  "merge: the i64 mean of 2^62 and 2^62 was negative: a mean's sum is wider than its type") {
+  const merge_spec mean{merge_op::sum, dtype::i64, 2};
+  const std::int64_t huge = std::int64_t{1} << 62;
+  CHECK(merged<std::int64_t>(mean, {{huge}, {huge}}) == std::vector<std::int64_t>{huge});
+  check_ends<std::uint8_t>(dtype::u8);
+  check_ends<std::int8_t>(dtype::i8);
+  check_ends<std::int32_t>(dtype::i32);
+  check_ends<std::int64_t>(dtype::i64);
+  const auto largest = f16_from_f32(65504);
+  CHECK(merged<std::uint16_t>({merge_op::sum, dtype::f16, 3}, {{largest}, {largest}, {largest}})
+        == std::vector<std::uint16_t>{largest});
+  const auto brain = bf16_from_f32(0x1.8p127f);
+  CHECK(merged<std::uint16_t>({merge_op::sum, dtype::bf16, 3}, {{brain}, {brain}, {brain}})
+        == std::vector<std::uint16_t>{brain});
+}
+
 TEST_CASE("merge: min and max let a NaN through from either side") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const merge_op op : {merge_op::min, merge_op::max}) {

@@ -304,6 +304,59 @@ TEST_CASE("optimizers: lazy rows keep their slots while others move") {
   CHECK(s.p[6] != after_first.p[6]);
 }
 
+namespace {
+
+/// Steps with changing rows, some of none, beside the dense rule with the same gradient.
+template <class T>
+void check_all_rows(std::size_t cols, bool in_place) {
+  constexpr std::size_t height = 30;
+  const std::vector<std::vector<std::int64_t>> steps{{0, 3, 4, 5, 29},  {}, {7},
+                                                     {0, 1, 2, 28, 29}, {}, {3, 29}};
+  state<T> sparse(height * cols), dense = sparse;
+  for (std::uint64_t t = 1; t <= steps.size(); ++t) {
+    const auto& rows = steps[t - 1];
+    const auto g = gradient<T>(rows.size() * cols, t);
+    std::vector<T> scattered(height * cols, T(0));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(g.begin() + std::ptrdiff_t(i * cols), cols,
+                  scattered.begin() + std::ptrdiff_t(rows[i]) * std::ptrdiff_t(cols));
+    state<T> next(height * cols);
+    state<T>& out = in_place ? sparse : next;
+    k::adam_update_all_rows<T>(sparse.p, out.p, sparse.a, out.a, sparse.b, out.b, cols, rows, g, t,
+                               {});
+    if (!in_place)
+      sparse = next;
+    k::adam_update<T>(dense.p, dense.p, dense.a, dense.a, dense.b, dense.b, scattered, t, {});
+    CHECK(same_bits(sparse, dense));
+  }
+}
+
+} // namespace
+
+TEST_CASE("optimizers: Adam on all rows has the dense rule's bits in every row, named or not") {
+  for (std::size_t cols : {1u, 3u, 16u, 33u, 300u})
+    for (bool in_place : {true, false}) {
+      CAPTURE(cols);
+      CAPTURE(in_place);
+      check_all_rows<float>(cols, in_place);
+      check_all_rows<double>(cols, in_place);
+    }
+}
+
+TEST_CASE("optimizers: Adam on all rows refuses rows that do not ascend and writes nothing") {
+  state<float> s(8);
+  const state<float> start = s;
+  const auto with = [&](std::vector<std::int64_t> rows) {
+    const std::vector<float> g(rows.size() * 2, 1.0f);
+    k::adam_update_all_rows<float>(s.p, s.p, s.a, s.a, s.b, s.b, 2, rows, g, 1, {});
+  };
+  for (const auto& rows :
+       {std::vector<std::int64_t>{1, 0}, {2, 2}, {0, 4}, {-1}, {0, 1, 2, 3, 3}}) {
+    CHECK_THROWS_AS(with(rows), std::invalid_argument);
+    CHECK(same_bits(s, start));
+  }
+}
+
 TEST_CASE("optimizers: a bad size or row is refused and nothing is written") {
   for (rule r : rules) {
     CAPTURE(int(r));

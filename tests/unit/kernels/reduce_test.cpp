@@ -130,3 +130,18 @@ TEST_CASE("reduce: the norm survives squares outside double's range") {
   CHECK(std::isnan(
     k::l2_norm<double>(std::vector<double>{1.0, std::numeric_limits<double>::quiet_NaN()})));
 }
+
+TEST_CASE(
+  "reduce: the i64 mean of 2^62 and 2^62 was negative: integers are summed without a wrap") {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  using limits = std::numeric_limits<std::int64_t>;
+  for (std::size_t n : {2u, 33u, 1025u, 5000u}) {
+    const std::vector<std::int64_t> x(n, huge), low(n, limits::min());
+    CHECK(k::mean<std::int64_t>(x) == 0x1p62);
+    CHECK(k::mean<std::int64_t>(low) == -0x1p63);
+    const std::vector<std::int32_t> narrow(n, std::numeric_limits<std::int32_t>::max());
+    CHECK(k::mean<std::int32_t>(narrow) == 2147483647.0);
+  }
+  const std::vector<std::int64_t> ends{limits::max(), limits::min()};
+  CHECK(k::mean<std::int64_t>(ends) == -0.5);
+}

@@ -43,8 +43,8 @@ TEST_CASE("SYNC-MVA-2 without the pull of the first value one step gives the mea
     CHECK(average.steps().item<std::int64_t>() == 1);
     average.update(vec<float>({3.5f, 1.5f}));
     // (.25 * 1.125 + .75 * x) / (1 - .25^2)
-    CHECK(v.read().as<float>()[0] == doctest::Approx((0.28125 + 2.625) / 0.9375));
-    CHECK(v.read().as<float>()[1] == doctest::Approx(1.5));
+    CHECK(v.read().at<float>(0) == doctest::Approx((0.28125 + 2.625) / 0.9375));
+    CHECK(v.read().at<float>(1) == doctest::Approx(1.5));
     CHECK(average.biased().name() == "v/biased");
   }
 }

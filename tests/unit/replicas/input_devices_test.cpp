@@ -103,7 +103,7 @@ TEST_CASE("SYNC-I27 SYNC-OPT-1 a dataset placed on the device is there at once, 
     auto batch = input.next();
     CHECK(batch.device(1) == gpu1);
     CHECK(host.copied(before + 2));
-    CHECK(from_devices(s, batch)[1].as<std::int64_t>()[0] == 2 * i);
+    CHECK(from_devices(s, batch)[1].at<std::int64_t>(0) == 2 * i);
   }
 }
 

@@ -35,7 +35,8 @@ TEST_CASE("SYNC-ITR-3 all workers go on while one of them has data, and end toge
     std::vector<std::uint32_t> live;
     while (auto batch = input.try_next()) {
       live.push_back(batch->live_replicas());
-      for (const auto x : batch->only()[0].as<std::int64_t>())
+      const auto mine = batch->only()[0];
+      for (const auto x : mine.as<std::int64_t>())
         seen.push_back(x);
     }
     CHECK(live == std::vector<std::uint32_t>{2, 2, 2, 2, 1});

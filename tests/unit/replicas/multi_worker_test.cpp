@@ -55,9 +55,9 @@ TEST_CASE("SYNC-RED-14 SYNC-MWR-8 every worker gets the reduction over all repli
       const auto mine = s.run([](replica_context& ctx) {
         return tensor::vector<float>({static_cast<float>(id_of(ctx)), 1.0f});
       });
-      CHECK(s.reduce(reduce_op::mean, mine).as<float>()[0] == 2.5f);
+      CHECK(s.reduce(reduce_op::mean, mine).at<float>(0) == 2.5f);
       CHECK(s.reduce(reduce_op::mean, mine, 0).item<float>() == 21.0f / 12.0f);
-      CHECK(s.reduce(reduce_op::max, mine).as<float>()[0] == 5.0f);
+      CHECK(s.reduce(reduce_op::max, mine).at<float>(0) == 5.0f);
     },
     2);
 }
@@ -121,7 +121,7 @@ TEST_CASE("SYNC-VCR-3 SYNC-M6 the first worker's initial values are everybody's"
           {.name = "v", .initial = worker == 0 ? vec<float>({1, 1}) : vec<float>({0, 0})});
       });
       for (std::size_t i = 0; i < 2; ++i)
-        CHECK(v.component(i).as<float>()[1] == 1.0f);
+        CHECK(v.component(i).at<float>(1) == 1.0f);
       auto on_read = s.scope([&] {
         return make_variable({.name = "r",
                               .initial = tensor::scalar(static_cast<float>(worker)),
@@ -243,7 +243,7 @@ TEST_CASE("SYNC-GRP-C7 unequal numbers of devices are an error of all that names
   const auto ended = outcomes_of(
     2, [](std::uint32_t worker, runtime& rt) { (void)strategy_over(rt, worker == 0 ? 2 : 1); }, 2);
   for (const auto& why : ended)
-    names(why, errc::mismatch, {"worker 0 has 2 devices", "worker 1 has 1"});
+    names(why, errc::mismatch, {"worker:0 has 2 devices", "worker:1 has 1"});
 }
 
 TEST_CASE("SYNC part 2 row 4: workers that call different things are told both, and go on") {
@@ -379,6 +379,82 @@ TEST_CASE("a strategy that outlives its runtime says so") {
   REQUIRE(kept.size() == 2);
   names(failure_of([&] { kept[0].run([] {}); }), errc::wrong_state, {"runtime has ended"});
   names(failure_of([&] { kept[1].barrier(); }), errc::wrong_state, {"runtime has ended"});
+}
+
+TEST_CASE("peer_lost named its operation twice and never the task: once, and the task") {
+  std::atomic<bool> told{false};
+  const auto ended = outcomes_of(2, [&](std::uint32_t worker, runtime& rt) {
+    auto s = strategy_over(rt);
+    CHECK(ids(s).item<std::int64_t>() == 1);
+    if (worker == 1)
+      return; // its runtime ends
+    auto why = failure_of([&] {
+      s.run([&](replica_context& ctx) {
+        (void)ctx.all_reduce(reduce_op::sum, vec<float>({1, 2}));
+      });
+    });
+    names(why, errc::peer_lost, {"replica 0", "all_reduce sum f32[2]", "worker:1"});
+    const auto first = why.text.find("all_reduce");
+    CHECK_MESSAGE(why.text.find("all_reduce", first + 1) == std::string::npos, why.text);
+    told = true;
+  });
+  CHECK(told);
+  for (const auto& why : ended)
+    CHECK_MESSAGE(why.code == errc::none, to_string(why));
+}
+
+/// What each of two workers with lists of their own is told.
+std::vector<failure> outcomes_with(const std::vector<runtime_options>& all) {
+  std::vector<failure> out(all.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    threads.emplace_back([&, i] {
+      out[i] = failure_of([&] {
+        runtime rt{all[i]};
+        (void)strategy_over(rt);
+      });
+    });
+  for (auto& t : threads)
+    t.join();
+  return out;
+}
+
+TEST_CASE("lists of workers that differ: only the caller was told; both are, at once, and where") {
+  const auto at = free_addresses(3);
+  auto a = worker_options({at[0], at[1]}, 0), b = worker_options({at[0], at[1], at[2]}, 1);
+  const auto longer = outcomes_with({a, b});
+  for (const auto& why : longer)
+    names(why, errc::mismatch,
+          {"the lists of members differ", "worker:0", "worker:1", "2 members", "3"});
+  b.peers = {at[0], at[1]};
+  a.peers[1] = at[2]; // and worker:1 listens elsewhere
+  const auto begun = std::chrono::steady_clock::now();
+  std::vector<failure> moved(2);
+  std::thread second{[&] {
+    moved[1] = failure_of([&] {
+      runtime rt{b};
+      (void)strategy_over(rt);
+    });
+  }};
+  moved[0] = failure_of([&] {
+    runtime rt{a};
+    multi_worker_mirrored_strategy{rt, {.devices = cpus(1), .start_timeout = 3s}};
+  });
+  second.join();
+  names(moved[1], errc::mismatch, {"in place 1", at[1].c_str(), at[2].c_str()});
+  CHECK(moved[0].code == errc::deadline); // whoever calls is none of its list
+  CHECK(std::chrono::steady_clock::now() - begun < 15s);
+}
+
+TEST_CASE("lists in another order: nobody called anybody; both are told within seconds") {
+  const auto at = free_addresses(2);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto ended =
+    outcomes_with({worker_options({at[0], at[1]}, 0), worker_options({at[1], at[0]}, 0)});
+  for (const auto& why : ended)
+    names(why, errc::mismatch,
+          {"the lists of members differ", "in place 0", at[0].c_str(), at[1].c_str()});
+  CHECK(std::chrono::steady_clock::now() - begun < 12s);
 }
 
 } // namespace

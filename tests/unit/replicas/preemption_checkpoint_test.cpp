@@ -169,11 +169,11 @@ TEST_CASE("SYNC-PRE-11 SYNC-P3 an error of one worker is thrown on all, with its
       }
       const auto why = failure_of(run);
       if (own_type)
-        names(why, errc::user_code, {"worker 2", "no room"});
+        names(why, errc::user_code, {"worker:2", "std::length_error: no room"});
       else
         names(why, errc::device_memory, {"resources are exhausted"});
       if (worker != 2)
-        CHECK(why.text.find("worker 2") != std::string::npos);
+        CHECK(why.text.find("worker:2") != std::string::npos);
     });
     CHECK(at.checkpoints().empty());
   }

@@ -245,7 +245,7 @@ TEST_CASE("random_generator: the distributions have their bounds and moments") {
     CHECK(std::abs(each - 1000) < 150);
   constexpr auto low = std::numeric_limits<std::int64_t>::min();
   constexpr auto high = std::numeric_limits<std::int64_t>::max();
-  CHECK(g.uniform_int({1}, high - 1, high).as<std::int64_t>()[0] == high - 1);
+  CHECK(g.uniform_int({1}, high - 1, high).at<std::int64_t>(0) == high - 1);
   const auto wide = g.uniform_int({100}, low, high);
   CHECK(std::count_if(wide.as<std::int64_t>().begin(), wide.as<std::int64_t>().end(),
                       [](std::int64_t x) { return x < 0; })
@@ -264,7 +264,7 @@ TEST_CASE("random_generator: what cannot be drawn is refused, naming field and v
         errc::invalid_argument, {"does not fit i32"});
   names(failure_of([&] { (void)g.normal({2}, 0, -1); }), errc::invalid_argument, {"stddev is -1"});
   names(failure_of([&] { g.skip(~std::uint64_t{0}); }), errc::invalid_argument, {"skip"});
-  CHECK(g.saved_value().as<std::int64_t>()[1] == 0); // nothing was taken
+  CHECK(g.saved_value().at<std::int64_t>(1) == 0); // nothing was taken
 }
 
 } // namespace

@@ -365,7 +365,7 @@ TEST_CASE(
               tensor::zeros(dtype::f32, id_of(ctx) == 0 ? shape_t{1, 1} : shape_t{1, 2}));
           });
         }),
-        errc::mismatch, {"f32[-1, 1]", "f32[-1, 2]"});
+        errc::shape_mismatch, {"f32[-1, 1]", "f32[-1, 2]"});
   names(failure_of(
           [&] { s.run([](replica_context& ctx) { (void)ctx.all_gather(tensor::scalar(1)); }); }),
         errc::invalid_argument, {"scalar"});

@@ -164,7 +164,7 @@ TEST_CASE("what does not fit is refused on every worker, and changes nothing") {
     sync_checkpoint c{s, at.text()};
     c.add(v);
     names(failure_of([&] { (void)c.restore(); }), errc::mismatch, {"'w'", "[3]", "[2]"});
-    CHECK(v.read().as<float>()[0] == 7.0f);
+    CHECK(v.read().at<float>(0) == 7.0f);
     auto [other, x] = values(rt, {2}, "x");
     sync_checkpoint d{other, at.text()};
     d.add(x);
@@ -196,6 +196,62 @@ TEST_CASE("a storage that fails fails the save on every worker, naming the path"
     CHECK_MESSAGE(why.text.find(at.text()) != std::string::npos, to_string(why));
     s.barrier();
   });
+}
+
+TEST_CASE("links in the checkpoint folder: a save of replicas empties nobody's folder") {
+  namespace fs = std::filesystem;
+  const scratch_directory at;
+  const fs::path folder = fs::path{at.text()} / "ckpts";
+  const fs::path theirs = fs::path{at.text()} / "theirs";
+  fs::create_directories(folder);
+  fs::create_directories(theirs);
+  std::ofstream{theirs / "precious"} << "precious";
+  fs::create_directory_symlink(theirs, folder / "ckpt-5.tmp");
+  fs::create_directory_symlink(theirs, folder / "ckpt-1");
+  auto s = mirrored_over(2);
+  auto w = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(0.0f)}); });
+  sync_checkpoint c{s, folder.string(), {.keep = 2}};
+  c.add(w);
+  for (int i = 1; i <= 4; ++i) {
+    w.assign(i);
+    CHECK(c.save() == (folder / ("ckpt-" + std::to_string(5 + i))).string());
+  }
+  CHECK(fs::exists(theirs / "precious"));
+  CHECK_FALSE(fs::exists(folder / "ckpt-7"));
+  fs::create_directory_symlink(folder / "ckpt-8", folder / "ckpt-10");
+  CHECK(c.restore() == (folder / "ckpt-9").string());
+  CHECK(w.item<float>() == 4.0f);
+  REQUIRE(c.refused().size() == 1);
+  CHECK(c.refused()[0].find("ckpt-10 is a link") != std::string::npos);
+}
+
+TEST_CASE("a folder that another one writes into refuses a save on every worker") {
+  const scratch_directory at;
+  const auto folder = at.text();
+  std::filesystem::create_directories(folder);
+  auto ports = make_production_ports();
+  auto other = ports->storage().lock(at.text() + "/.troupe-lock");
+  REQUIRE(other);
+  on_workers(2, [&](std::uint32_t, runtime& rt) {
+    auto s = strategy_over(rt);
+    auto v = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(1.0f)}); });
+    sync_checkpoint c{s, at.text()};
+    c.add(v);
+    names(failure_of([&] { (void)c.save(); }), errc::try_again, {folder.c_str(), "another one"});
+    s.barrier();
+  });
+}
+
+TEST_CASE("a checkpoint folder that is a file is an error of restore, and not no checkpoint") {
+  const scratch_directory at;
+  std::ofstream{at.text()} << "a file stands where the directory should";
+  auto s = mirrored_over(2);
+  auto w = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(0.0f)}); });
+  sync_checkpoint c{s, at.text()};
+  c.add(w);
+  const auto why = failure_of([&] { (void)c.restore(); });
+  CHECK(why.code == errc::io_failed);
+  CHECK_MESSAGE(why.text.find(at.text()) != std::string::npos, why.text);
 }
 
 TEST_CASE("checkpoints refuse names that are taken, other strategies' variables, no directory") {

@@ -112,7 +112,7 @@ TEST_CASE("SYNC-TPU-7 SYNC-GAT-8 gathers take equal shapes only") {
             return ctx.all_gather(tensor::zeros(dtype::f32, {id_of(ctx) + 1}), 0);
           });
         }),
-        errc::mismatch, {"all_gather", "[1]", "[2]"});
+        errc::shape_mismatch, {"all_gather", "[1]", "[2]"});
 }
 
 TEST_CASE("SYNC-SCT-10 SYNC-UPD-8 rows and updates of aggregated variables") {

@@ -39,6 +39,11 @@ TEST_CASE("gradients of which one does not fit are not applied at all") {
     s.run([&](replica_context& ctx) { apply_reduced(ctx, {a, b}, {good, vec<float>({1})}); });
   });
   names(reduced, errc::shape_mismatch, {"'b'", "[1]", "[2]"});
+  names(refused(b, tensor{}), errc::invalid_argument, {"'b'", "no value"});
+  auto plain = s.scope([] { // no optimizer: it was found when the first one had changed
+    return make_variable({.name = "plain", .initial = vec<float>({1, 2})});
+  });
+  names(refused(plain, good), errc::wrong_state, {"'plain'", "no optimizer"});
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(a.component(i) == vec<float>({1, 2}));
   s.run([&](replica_context& ctx) { ctx.apply({a, b}, {good, good}); });
@@ -85,10 +90,10 @@ TEST_CASE("SYNC-RTO-9 means of small integers over workers are those of wide one
   on_workers(2, [](std::uint32_t worker, runtime& rt) {
     auto s = strategy_over(rt);
     const auto x = vec<std::uint8_t>({static_cast<std::uint8_t>(worker == 0 ? 200 : 100)});
-    CHECK(s.reduce(reduce_op::mean, x).as<double>()[0] == 150);
+    CHECK(s.reduce(reduce_op::mean, x).at<double>(0) == 150);
     CHECK(s.reduce(reduce_op::mean, x, std::vector<std::int64_t>{0}).item<double>() == 150);
     const auto big = vec<std::int32_t>({2'000'000'000});
-    CHECK(s.reduce("MEAN", big).as<double>()[0] == 2e9);
+    CHECK(s.reduce("MEAN", big).at<double>(0) == 2e9);
   });
 }
 
@@ -132,7 +137,7 @@ TEST_CASE("SYNC-CKP-6 a position that refuses on one worker ends all alike, and 
       v.assign(2.0f);
       count = first.at = second.at = 2;
       second.refuses = worker == bad;
-      const auto who = "worker " + std::to_string(bad);
+      const auto who = "worker:" + std::to_string(bad);
       const auto begun = std::chrono::steady_clock::now();
       names(failure_of([&] { (void)ck.restore(); }), errc::user_code,
             {who.c_str(), "restore of position 'where'", "not there any more"});
@@ -224,6 +229,36 @@ TEST_CASE("a deadline of 30 seconds that is given is not taken for none") {
     }
     (void)ctx.all_reduce(reduce_op::sum, vec<float>({1}), {.deadline = 30s});
   });
+}
+
+TEST_CASE(
+  "a tensor without a value was as good as an f32 scalar: it is refused, and nothing changes") {
+  auto s = mirrored_over(2);
+  auto v = s.scope([&] {
+    return make_variable({.name = "v",
+                          .initial = tensor::scalar(1.0f),
+                          .aggregation = variable_aggregation::mean,
+                          .optimizer = sgd(1.0f)});
+  });
+  auto in_replicas = [&](auto f) {
+    return failure_of([&] { s.run([&](replica_context& ctx) { f(ctx); }); });
+  };
+  names(failure_of([&] { v.assign(tensor{}); }), errc::invalid_argument, {"expected f32[]"});
+  names(failure_of([&] {
+          v.assign(parts({tensor::scalar(2.0f), tensor{}}));
+        }),
+        errc::invalid_argument, {"'v'", "component 1", "no value"});
+  names(in_replicas([&](auto&) { v.assign_add(tensor{}); }), errc::invalid_argument,
+        {"expected f32[]"});
+  names(in_replicas([&](auto& ctx) { ctx.apply({v}, {tensor{}}); }), errc::invalid_argument,
+        {"'v'", "the gradient has no value", "expected f32[]"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.all_reduce(reduce_op::sum, tensor{}); }),
+        errc::invalid_argument, {"all_reduce", "no value"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.all_gather(tensor{}); }), errc::invalid_argument,
+        {"all_gather", "no value"});
+  names(in_replicas([&](auto& ctx) { (void)ctx.broadcast(tensor{}, 0); }), errc::invalid_argument,
+        {"broadcast", "no value"});
+  CHECK(copies(v) == std::vector<float>{1, 1});
 }
 
 } // namespace

@@ -233,6 +233,37 @@ TEST_CASE("INV-X4 checker: join doesn't return over an error that was not raised
   CHECK(s.rules() == "INV-X4");
 }
 
+namespace {
+
+story& begun(story& s, const char* how, int attempt, int on) {
+  return s.tell(worker{static_cast<std::uint32_t>(on)}, how,
+                {{"term", 1}, {"closure", 1}, {"attempt", attempt}, {"worker", on}});
+}
+
+story& struck(story& s, int attempt, int by) {
+  return s.tell(
+    chief, "queue.struck",
+    {{"term", 1}, {"closure", 1}, {"attempt", attempt}, {"worker", by}, {"strikes", 1}});
+}
+
+} // namespace
+
+TEST_CASE("INV-X4 checker: a strike for a worker where the closure had begun is fine") {
+  for (const char* how : {"worker.closure_started", "worker.closure_announced"}) {
+    story s{make_error_checker};
+    CHECK(struck(begun(s, how, 2, 3), 2, 3).is_good());
+  }
+}
+
+TEST_CASE("INV-X4 checker: a strike for a worker where it had not begun is not") {
+  story never{make_error_checker};
+  CHECK(struck(never, 1, 0).rules() == "INV-X4");
+  story other_attempt{make_error_checker};
+  CHECK(struck(begun(other_attempt, "worker.closure_started", 1, 0), 2, 0).rules() == "INV-X4");
+  story other_worker{make_error_checker};
+  CHECK(struck(begun(other_worker, "worker.closure_started", 1, 1), 1, 0).rules() == "INV-X4");
+}
+
 TEST_CASE("INV-P1 checker: what was acknowledged is there") {
   auto acked = [](story& s) -> story& {
     return s.tell(worker{0}, "client.acked", {{"term", 1}, {"closure", 1}, {"attempt", 1}});

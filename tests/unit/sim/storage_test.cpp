@@ -126,3 +126,46 @@ TEST_CASE("sim disk: slow operations take their time, and an ended process none"
   CHECK(f.get("x").error().code == errc::io_failed);
   CHECK(f.disk.content("x") == "abc");
 }
+
+TEST_CASE("sim disk: links lead on, also as the last part, but not below a folder") {
+  fixture f;
+  REQUIRE(f.port->make_directories("in"));
+  REQUIRE(f.port->make_directories("out"));
+  REQUIRE(f.put("out/kept", "kept", true));
+  REQUIRE(f.disk.make_link("out", "in/away"));
+  REQUIRE(f.disk.make_link("out/kept", "in/file"));
+  CHECK_FALSE(f.disk.make_link("out", "in/away"));
+  CHECK(*f.get("in/away/kept") == "kept");
+  CHECK(*f.get("in/file") == "kept");
+  CHECK(*f.port->kind("in/away") == file_kind::link);
+  CHECK(*f.port->kind("in/away/kept") == file_kind::file);
+  CHECK(*f.port->kind("in/none") == file_kind::none);
+  auto folder = f.port->folder("in");
+  REQUIRE(folder);
+  CHECK((*folder)->open("file").error().code == errc::io_failed);
+  CHECK((*folder)->list("away").error().code == errc::io_failed);
+  CHECK((*folder)->create("file").error().code == errc::io_failed);
+  CHECK(*f.get("out/kept") == "kept");
+  REQUIRE(f.put("in/file", "new", true));
+  CHECK(*f.get("out/kept") == "new");
+  REQUIRE((*folder)->remove("file"));
+  REQUIRE((*folder)->remove("away"));
+  CHECK(*f.get("out/kept") == "new");
+}
+
+TEST_CASE("sim disk: a lock has one holder, and goes with its process") {
+  fixture f;
+  auto held = f.port->lock("d/lock");
+  REQUIRE(held);
+  CHECK(f.port->lock("./d//lock").error().code == errc::try_again);
+  CHECK(f.port->lock("d/other"));
+  f.disk.process_gone();
+  auto next = f.port->lock("d/lock");
+  REQUIRE(next);
+  held->reset(); // what the dead one held is not the next one's
+  CHECK(f.port->lock("d/lock").error().code == errc::try_again);
+  next->reset();
+  CHECK(f.port->lock("d/lock"));
+  f.alive = false;
+  CHECK(f.port->lock("d/lock").error().code == errc::io_failed);
+}

@@ -110,6 +110,9 @@ TEST_CASE("troupe-sim: what is wrong is named, and help is no error") {
   CHECK(refused({"fly"}).text.find("'fly'") != std::string::npos);
   CHECK(refused({"--bug", "no_sync", "fly", "away"}).text.find("'fly'") != std::string::npos);
   CHECK(refused({"--flyy"}).text.find("'--flyy'") != std::string::npos);
+  CHECK(refused({"replya"}).text.find("did you mean 'replay'?") != std::string::npos);
+  CHECK(refused({"--version"}).code == 0);
+  CHECK(refused({"--version"}).text.starts_with("troupe-sim "));
 }
 
 TEST_CASE("troupe-sim: what is no seed is refused, and so are seeds past the last one") {

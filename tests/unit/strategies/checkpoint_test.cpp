@@ -268,8 +268,71 @@ TEST_CASE("train, save, restart, restore, one step: the weights changed by exact
     c.strategy.create_variable({.name = "w", .initial = counted(4, 1), .optimizer = sgd{1.0f}});
   c.coordinator.restore(here.path());
   train(c, v, 1, 1);
+  const auto after = v.read();
   for (std::size_t i = 0; i < 4; ++i)
-    CHECK(saved.as<float>()[i] - v.read().as<float>()[i] == static_cast<float>(i + 1));
+    CHECK(saved.as<float>()[i] - after.as<float>()[i] == static_cast<float>(i + 1));
+}
+
+TEST_CASE("links in the checkpoint folder: a save of parameter servers empties nobody's folder") {
+  scratch_directory here;
+  const fs::path folder = fs::path{here.path()} / "ckpts";
+  const fs::path theirs = fs::path{here.path()} / "theirs";
+  fs::create_directories(folder);
+  fs::create_directories(theirs);
+  std::ofstream{theirs / "precious"} << "precious";
+  fs::create_directory_symlink(theirs, folder / "ckpt-5.tmp");
+  fs::create_directory_symlink(theirs, folder / "ckpt-1");
+  auto c = cut(2);
+  auto v =
+    c.strategy.create_variable({.name = "w", .initial = tensor::vector<float>({0, 1, 2, 3})});
+  for (int i = 0; i < 4; ++i)
+    CHECK(c.coordinator.save(folder.string())
+          == (folder / ("ckpt-" + std::to_string(6 + i))).string());
+  CHECK(fs::exists(theirs / "precious"));
+  CHECK_FALSE(fs::exists(folder / "ckpt-7"));
+  v.assign(tensor::vector<float>({9, 9, 9, 9}));
+  fs::create_directory_symlink(folder / "ckpt-9", folder / "ckpt-10");
+  const auto refused = c.coordinator.restore(folder.string());
+  REQUIRE(refused.size() == 1);
+  CHECK(refused[0].find("ckpt-10 is a link") != std::string::npos);
+  CHECK(v.read() == tensor::vector<float>({0, 1, 2, 3}));
+}
+
+TEST_CASE("a folder that another one writes a checkpoint into refuses a save, and takes the next") {
+  scratch_directory here;
+  auto c = cut(1);
+  auto v = c.strategy.create_variable({.name = "w", .initial = tensor::vector<float>({1, 2})});
+  auto ports = make_production_ports();
+  {
+    auto other = ports->storage().lock(here.path() + "/.troupe-lock");
+    REQUIRE(other);
+    try {
+      c.coordinator.save(here.path());
+      FAIL("saved beside another writer");
+    } catch (const error& why) {
+      CHECK(why.code() == errc::try_again);
+      CHECK(why.details().text.find(here.path() + ": another one is writing") != std::string::npos);
+    }
+  }
+  CHECK_FALSE(c.coordinator.save(here.path()).empty());
+}
+
+TEST_CASE("a checkpoint of parameter servers is exported whole as a numpy archive") {
+  scratch_directory here;
+  auto c = cut(3);
+  auto v = c.strategy.create_variable(with_adam("w"));
+  train(c, v, 2, 1);
+  c.coordinator.save(here.path());
+  auto ports = make_production_ports();
+  const auto file = here.path() + "/out.npz";
+  REQUIRE(export_checkpoint(ports->storage(), here.path(), file, {.slots = true}));
+  const auto arrays = read_npz(ports->storage(), file).value_or_throw();
+  REQUIRE(arrays.size() == 4);
+  CHECK(arrays[0].name == "w");
+  CHECK(arrays[0].value == v.read());
+  CHECK(arrays[1].name == "w/m");
+  CHECK(arrays[3].name == "w/steps");
+  CHECK(arrays[3].value.item<std::int64_t>() == 2);
 }
 
 // --- learning rates

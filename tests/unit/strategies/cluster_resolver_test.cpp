@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 using namespace troupe;
@@ -59,6 +60,8 @@ public:
   result<void> make_directories(const std::string& path) override { return no(path); }
   result<void> sync_directory(const std::string& path) override { return no(path); }
   result<std::vector<std::string>> list(const std::string& path) override { return no(path); }
+  result<file_kind> kind(const std::string& path) override { return no(path); }
+  result<std::unique_ptr<file_lock>> lock(const std::string& path) override { return no(path); }
 
 private:
   static failure no(const std::string& path) { return make_failure(errc::io_failed, path); }
@@ -236,4 +239,53 @@ TEST_CASE("cluster file: what cannot be used is refused with the path") {
   auto missing = load_cluster_file(storage, "e.json");
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == errc::not_found);
+}
+
+TEST_CASE("TF_CONFIG: a misspelt field was ignored: it is refused, with the one that was meant") {
+  fake_variable variable;
+  tf_config_resolver resolver{variable.reader()};
+  for (const auto& [text, field, meant] :
+       {std::tuple{R"({"clustr": {"worker": ["a:1"]}})", "\"clustr\"", "\"cluster\""},
+        {R"({"Cluster": {}})", "\"Cluster\"", "\"cluster\""},
+        {R"({"cluster": {}, "tsk": {}})", "\"tsk\"", "\"task\""},
+        {R"({"task": {"type": "worker", "indx": 1}})", "\"indx\" in task", "\"index\""},
+        {R"({"task": {"tpye": "worker"}})", "\"tpye\" in task", "\"type\""}}) {
+    variable.value = text;
+    const auto why = refusal(resolver.cluster());
+    CHECK(has(why, std::string{"TF_CONFIG: there is no field "} + field));
+    CHECK(has(why, std::string{"did you mean "} + meant));
+  }
+  variable.value = R"({"cluster": {"worker": ["a:1"]}, "job": {}, "model_dir": "x",
+                       "task": {"type": "worker", "index": 0, "trial": "", "cloud": "c"}})";
+  CHECK(resolver.cluster()->num_tasks("worker") == 1); // what others write beside it is theirs
+}
+
+TEST_CASE("half a description: what is missing is named, and what is there") {
+  auto whole = [](const char* text) {
+    return validate_whole(parse_cluster_config(text, "TF_CONFIG").value_or_throw(), "TF_CONFIG");
+  };
+  const auto sparse = refusal(whole(R"({"sparseCluster": {"worker": {"0": "a:1"}},
+                                        "task": {"type": "worker", "index": 0}})"));
+  CHECK(has(sparse, "there is no field \"cluster\""));
+  CHECK(has(sparse, "\"sparseCluster\", \"task\""));
+  CHECK(has(refusal(whole(R"({"task": {"type": "worker", "index": 0}})")),
+            "fields that are there: \"task\""));
+  CHECK(has(refusal(whole(R"({"task": {"index": 0}})")), "\"task\""));
+  CHECK(has(refusal(whole(R"({"sparseCluster": {}})")), "\"sparseCluster\""));
+  CHECK(has(refusal(whole(R"({"cluster": {}, "task": {"type": "chief"}})")), "has no job"));
+  for (const char* text : {"{}", R"({"environment": "cloud"})", R"({"cluster": {}})",
+                           R"({"task": {}})", R"({"cluster": {"worker": ["a:1"]}})"})
+    CHECK_MESSAGE(whole(text), text);
+}
+
+TEST_CASE(
+  "cluster file: half a description is refused with the path, not taken for a map of jobs") {
+  file_map storage;
+  storage.files["a.json"] = R"({"clustr": {"ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})";
+  storage.files["b.json"] = R"({"task": {"type": "ps", "index": 0}})";
+  storage.files["c.json"] = R"({"clusters": {"ps": ["p:1"]}})";
+  CHECK(has(refusal(load_cluster_file(storage, "a.json")), "a.json: there is no field \"clustr\""));
+  CHECK(
+    has(refusal(load_cluster_file(storage, "b.json")), "b.json: there is no field \"cluster\""));
+  CHECK(has(refusal(load_cluster_file(storage, "c.json")), "did you mean \"cluster\""));
 }

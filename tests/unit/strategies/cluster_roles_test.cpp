@@ -73,7 +73,7 @@ TEST_CASE("SYNC-MWR-1 more than one chief or evaluator is refused whoever asks")
         == "cluster: job \"evaluator\" has 3 tasks, may have at most 1");
 }
 
-TEST_CASE("SYNC-MWR-2 the chief, worker 0 without one, and the evaluator are chief") {
+TEST_CASE("SYNC-MWR-2 PS-Z20 the chief, worker 0 without one, and the evaluator are chief") {
   CHECK(*is_chief(m1(), {"chief", 0}));
   CHECK_FALSE(*is_chief(m1(), {"worker", 0}));
   CHECK_FALSE(*is_chief(m1(), {"worker", 1}));
@@ -83,7 +83,7 @@ TEST_CASE("SYNC-MWR-2 the chief, worker 0 without one, and the evaluator are chi
   CHECK(*is_chief(no_chief(), {"evaluator", 0}));
 }
 
-TEST_CASE("SYNC-MWR-3 chief and workers count together, evaluators by themselves") {
+TEST_CASE("SYNC-MWR-3 PS-Z20 chief and workers count together, evaluators by themselves") {
   CHECK(*worker_count(m1(), "chief") == 3);
   CHECK(*worker_count(m1(), "worker") == 3);
   CHECK(*worker_count(no_chief(), "worker") == 3);
@@ -97,7 +97,7 @@ TEST_CASE("SYNC-MWR-3 chief and workers count together, evaluators by themselves
         == "cluster: task type \"boss\" is not one of chief, worker, ps, evaluator");
 }
 
-TEST_CASE("SYNC-MWR-4 ids start with the chief, workers follow") {
+TEST_CASE("SYNC-MWR-4 PS-Z20 ids start with the chief, workers follow") {
   CHECK(*id_in_cluster(m1(), {"chief", 0}) == 0);
   CHECK(*id_in_cluster(m1(), {"worker", 0}) == 1);
   CHECK(*id_in_cluster(m1(), {"worker", 1}) == 2);
@@ -122,7 +122,7 @@ TEST_CASE("SYNC-MWR-5 the chief leads collectives, else worker 0; nobody an eval
         == "cluster: there is no leader of collectives, none of the jobs chief, worker has a task");
 }
 
-TEST_CASE("SYNC-MWR-6 server 0 leads the coordination, else the chief, else worker 0") {
+TEST_CASE("SYNC-MWR-6 PS-K1 server 0 leads the coordination, else the chief, else worker 0") {
   const auto leader = [](const cluster_spec& spec) {
     return to_string(*coordination_leader(spec).value_or_throw());
   };

@@ -198,3 +198,57 @@ TEST_CASE("cluster: a task without an address is refused by its name") {
   spec.set_job("ps", {"p0:1", ""});
   CHECK(says(refused(spec), "task ps:1 has the address \"\""));
 }
+
+// --- addresses
+
+namespace {
+
+bool mentions(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+std::string address_refused(const cluster_spec& spec) {
+  const auto verdict = validate_addresses(spec);
+  REQUIRE_FALSE(verdict);
+  CHECK(verdict.error().code == errc::bad_config);
+  return verdict.error().text;
+}
+
+} // namespace
+
+TEST_CASE(
+  "two tasks with one address trained on: they are named, in the words of the description") {
+  const auto same = address_refused(
+    cluster_spec{{{"chief", {"a:1"}}, {"worker", {"b:1", "a:1"}}, {"ps", {"c:1"}}}});
+  CHECK(mentions(same, "chief[0] and worker[1] have the same address, \"a:1\""));
+  for (const auto& [one, other] :
+       {std::pair{"localhost:7", "127.0.0.1:7"}, {"HOST:7", "host:7"}, {"h:7", "h:07"}})
+    CHECK(mentions(address_refused(cluster_spec{{{"worker", {one, other}}}}),
+                   "worker[0] and worker[1]"));
+  CHECK(validate_addresses(cluster_spec{{{"worker", {"a:1", "a:2", "b:1", "[::1]:1"}}}}));
+  CHECK(validate_addresses(cluster_spec{}));
+}
+
+TEST_CASE(
+  "an address that nobody can call is refused, naming the task, the address and what is wrong") {
+  const std::vector<std::pair<std::string, std::string>> all{
+    {"h:0", "from 1 to 65535"},           {"h:65536", "from 1 to 65535"},
+    {"h:99999999999", "from 1 to 65535"}, {"h", "expected host:port"},
+    {":1", "expected host:port"},         {"h:", "number as the port"},
+    {"h:x", "number as the port"},        {"h:1x", "number as the port"},
+    {"h:-1", "number as the port"},       {"", "expected host:port"},
+    {"grpc://h:1", "without a scheme"}};
+  for (const auto& [address, what] : all) {
+    const auto text =
+      address_refused(cluster_spec::of_indices({{"worker", {{3, "fine:1"}, {7, address}}}}));
+    CHECK_MESSAGE(mentions(text, "worker[7] is \"" + address + "\""), text);
+    CHECK_MESSAGE(mentions(text, what), text);
+  }
+}
+
+TEST_CASE("a misspelt job was passed by: it is refused, with the one that was meant") {
+  const auto text = address_refused(cluster_spec{{{"chief", {"a:1"}}, {"wroker", {"b:1"}}}});
+  CHECK(mentions(text, "\"wroker\""));
+  CHECK(mentions(text, "did you mean 'worker'?"));
+}

@@ -71,7 +71,7 @@ TEST_CASE("PS-E6, PS-T-E1 three good closures and a bad one: join raises its err
   three_good_one_bad(c.coordinator);
   auto why = failure_of([&] { c.coordinator.join(patience); });
   CHECK(why.code == errc::invalid_argument);
-  CHECK(why.text == "this step says no");
+  CHECK(why.text == "step 'refuse', closure 1:4, attempt 1: this step says no");
   CHECK(why.where.task.job == job_kind::worker);
   CHECK(why.where.inc.counter == 1);
 }
@@ -205,26 +205,26 @@ TEST_CASE("PS-E12 a cancellation is no error: errors() has the first failure onl
 }
 
 TEST_CASE("PS-E3, PS-D8 what is queued when an error is raised is cancelled, not run") {
-  small_cluster c{{.workers = 1}};
+  small_cluster c{{.workers = 2}};
   opened_at_end guard{door};
   static std::atomic<int> ran;
   ran = 0;
-  c.coordinator.schedule(pass_door); // holds the only lane
-  REQUIRE(door.seen(1));
-  auto bad = c.coordinator.schedule(refuse); // sent ahead
+  c.coordinator.schedule(closure_options{.worker = 1}, until_cancelled); // holds its only lane
+  c.coordinator.schedule(closure_options{.worker = 0}, pass_door);
+  REQUIRE(door.seen(2));
+  auto bad = c.coordinator.schedule(closure_options{.worker = 0}, refuse); // sent ahead
   std::vector<remote_value<int>> queued;
-  for (int i = 0; i < 5; ++i)
+  constexpr int n = 400; // more than are sent ahead
+  for (int i = 0; i < n; ++i)
     queued.push_back(
-      c.coordinator.schedule(closure_options{.worker = 7}, [](worker_context&) { return ++ran; }));
+      c.coordinator.schedule(closure_options{.worker = 1}, [](worker_context&) { return ++ran; }));
   door.open();
   CHECK(raised_by_join(c.coordinator) == errc::invalid_argument);
-  for (auto& q : queued) {
-    auto why = failure_of([&] { q.fetch(); });
-    CHECK(why.code == errc::cancelled);
-    CHECK(says(why, "schedule it again"));
-  }
+  for (auto& q : queued)
+    CHECK(failure_of([&] { q.fetch(); }).code == errc::cancelled);
+  CHECK(says(failure_of([&] { queued.back().fetch(); }), "schedule it again"));
   CHECK(ran == 0);
-  CHECK(c.coordinator.statistics().cancelled == 5);
+  CHECK(c.coordinator.statistics().cancelled == n + 1);
 }
 
 TEST_CASE("PS-E3 a step that never asks is given up after the grace and its lane replaced") {
@@ -341,4 +341,41 @@ TEST_CASE("a variable that does not exist is told by its number") {
   auto why = failure_of([&] { c.coordinator.schedule(step).fetch(); });
   CHECK(why.code == errc::unknown_variable);
   CHECK(says(why, "77"));
+}
+
+TEST_CASE(
+  "'values are f32, expected f32' was said of none: an error says that no values were given") {
+  small_cluster c;
+  auto v = c.strategy.create_variable({.name = "w", .shape = {3}, .optimizer = sgd{1.0f}});
+  auto scalar = c.strategy.create_variable({.name = "s", .initial = tensor::scalar(2.0f)});
+  auto of_step = [&](auto step) {
+    auto why = failure_of([&] { c.coordinator.schedule(step, v, scalar).fetch(); });
+    failure_of([&] { c.coordinator.join(patience); });
+    return why;
+  };
+  const std::vector<failure> all{
+    of_step(
+      [](worker_context& ctx, const variable& x, const variable&) { ctx.apply(x, tensor{}); }),
+    of_step([](worker_context&, const variable& x, const variable&) { x.assign(tensor{}); }),
+    of_step([](worker_context&, const variable&, const variable& s) { s.assign_add(tensor{}); }),
+    failure_of([&] { v.assign(tensor{}); }), failure_of([&] { scalar.assign(tensor{}); })};
+  for (const auto& why : all) {
+    CHECK_MESSAGE(why.code == errc::invalid_argument, to_string(why));
+    CHECK_MESSAGE((says(why, "given") || says(why, "no value")), to_string(why));
+    CHECK_MESSAGE(says(why, "expected f32["), to_string(why));
+  }
+  CHECK(v.read() == tensor::zeros(dtype::f32, {3}));
+  CHECK(scalar.read().item<float>() == 2.0f);
+}
+
+TEST_CASE(
+  "what a step threw named neither the step nor the attempt: it names both, and the closure") {
+  small_cluster c;
+  auto why = failure_of([&] {
+    c.coordinator.schedule([](worker_context&) { throw odd_exception{"bad batch"}; }).fetch();
+  });
+  CHECK(says(why, "odd_exception: bad batch"));
+  CHECK_MESSAGE(says(why, "lambda("), why.text); // and not Z...E_
+  CHECK(says(why, "closure 1:1, attempt 1"));
+  CHECK(to_string(why).find("worker:") != std::string::npos);
 }

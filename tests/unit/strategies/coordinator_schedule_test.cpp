@@ -70,6 +70,8 @@ TEST_CASE("PS-B2, PS-T-C10 a function without TROUPE_FUNCTION is refused, naming
   auto why = failure_of([&] { c.coordinator.schedule(not_listed); });
   CHECK(why.code == errc::not_registered);
   CHECK(says(why, "TROUPE_FUNCTION"));
+  CHECK_MESSAGE(says(why, "not_listed(troupe::worker_context&"), why.text); // which it is
+  CHECK_MESSAGE(says(why, "of type"), why.text);
   CHECK(c.coordinator.statistics().scheduled == 0);
 }
 

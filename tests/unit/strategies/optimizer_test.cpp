@@ -58,6 +58,8 @@ TEST_CASE("optimizer: every builder fills the fields that the servers read") {
   CHECK(both.beta_1 == 0.8f);
   CHECK(both.beta_2 == 0.99f);
   CHECK(both.epsilon == 1e-6f);
+  CHECK(!both.lazy);
+  CHECK(optimizer{adam{.lazy = true}}.spec().lazy);
   optimizer implicit = adam{1e-3f};
   CHECK(implicit.spec().learning_rate.initial == 1e-3f);
 }

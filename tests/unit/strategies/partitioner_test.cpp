@@ -82,6 +82,18 @@ TEST_CASE("PS-PART-4 MinSize(64 MiB, max 2) leaves ten int64 a plain variable on
   }
 }
 
+TEST_CASE("min_size_partitioner: parts have the least size at most, as its declaration says") {
+  for (std::int64_t rows = 1; rows < 40; ++rows)
+    for (std::int64_t least = 1; least < 200; least += 7) {
+      const auto bytes = rows * 4;
+      const auto n = min_size_partitioner{least, 1000}({rows}, dtype::f32)[0];
+      if (n < rows) {
+        CHECK(n * least >= bytes);      // no part has more, but for its rounding to rows
+        CHECK((n - 1) * least < bytes); // and one part less would have
+      }
+    }
+}
+
 TEST_CASE("PS-PART-5 MinSize(72, max 2) cuts a 6x6 kernel in 2 and leaves the bias of 6 whole") {
   partitioner how = min_size_partitioner{72, 2};
   CHECK(count(how, {6, 6}) == 2);

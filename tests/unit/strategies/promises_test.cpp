@@ -121,7 +121,7 @@ TEST_CASE(
   REQUIRE(all.size() == 1);
   CHECK(all[0].name() == "from_step");
   CHECK(all[0].spec().shards.size() == 2);
-  CHECK(all[0].read().as<float>()[0] == 3.0f - 20.0f);
+  CHECK(all[0].read().at<float>(0) == 3.0f - 20.0f);
   for (auto& x : seen)
     CHECK(x.fetch() <= 3.0f);
   coordinator.schedule(make_or_find, std::int64_t{5});

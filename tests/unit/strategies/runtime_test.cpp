@@ -154,15 +154,15 @@ TEST_CASE("PS-A15 shutdown while closures run cancels them; every later call say
   small_cluster c{{.workers = 2}};
   opened_at_end guard{door};
   auto v = c.strategy.create_variable({.name = "w", .shape = {2}});
-  auto running = c.coordinator.schedule([](worker_context& ctx) {
+  auto running = c.coordinator.schedule(closure_options{.worker = 1}, [](worker_context& ctx) {
     door.pass();
     while (!ctx.cancelled()) {
     }
     return 1;
   });
   std::vector<remote_value<int>> queued;
-  for (int i = 0; i < 10; ++i)
-    queued.push_back(c.coordinator.schedule(closure_options{.worker = 9}, seven));
+  for (int i = 0; i < 10; ++i) // behind it
+    queued.push_back(c.coordinator.schedule(closure_options{.worker = 1}, seven));
   REQUIRE(door.seen(1));
   door.open();
   c.rt.shutdown(patience);
@@ -198,13 +198,21 @@ TEST_CASE("PS-A15 shutdown does not wait for a step that hangs longer than asked
 TEST_CASE("a thread that waits in join is woken by shutdown") {
   small_cluster c;
   opened_at_end guard{door};
-  c.coordinator.schedule(closure_options{.worker = 9}, seven); // nobody will run it
+  door.close();
+  c.coordinator.schedule([](worker_context&) { door.pass(); });
+  REQUIRE(door.seen(1));
   failure why;
   std::thread waiting{[&] { why = failure_of([&] { c.coordinator.join(); }); }};
   std::this_thread::yield();
+  std::thread opens{[&] {
+    waiting.join(); // woken while the step still stands
+    door.open();
+  }};
   c.rt.shutdown(patience);
-  waiting.join();
+  opens.join();
   CHECK(why.code == errc::unavailable);
+  CHECK(says(why, "shut down"));
+  CHECK_FALSE(says(why, "term"));
 }
 
 TEST_CASE("a runtime on a host's actor system leaves the host as it was") {
@@ -350,4 +358,103 @@ TEST_CASE("a cluster file is read as TF_CONFIG is, the task by flag; its errors 
 TEST_CASE("serve is for workers and servers; a strategy is for the coordinator") {
   runtime rt;
   CHECK(failure_of([&] { rt.serve(); }).code == errc::wrong_state);
+}
+
+TEST_CASE("TF_CONFIG with a task and no cluster made this process a whole cluster: it is refused") {
+  for (const char* text :
+       {R"({"sparseCluster": {"chief": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}})",
+        R"({"clustr": {"chief": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}})",
+        R"({"task": {"type": "worker", "index": 0}})"}) {
+    with_environment set{"TF_CONFIG", text};
+    auto why = failure_of([] { from({}); });
+    CHECK(why.code == errc::bad_config);
+    CHECK_MESSAGE(says(why, "\"cluster\""), why.text);
+  }
+}
+
+TEST_CASE("flags: half a description trained alone or called nobody: what is missing is named") {
+  const auto no_address = failure_of([] { from({"--troupe-task", "worker:1"}); });
+  CHECK(no_address.code == errc::bad_config);
+  CHECK(says(no_address, "--troupe-task is 'worker:1'"));
+  CHECK(says(no_address, "--troupe-coordinator"));
+  CHECK(says(failure_of([] { from({"--troupe-task=chief"}); }), "'chief'"));
+  CHECK(from({"--troupe-task=chief", "--troupe-coordinator=127.0.0.1:0"}).task.has_value());
+  for (const char* flag : {"--troupe-coordinator", "--troupe-listen", "--troupe-data-listen"}) {
+    const auto no_task = failure_of([&] { from({flag, "127.0.0.1:1"}); });
+    CHECK(no_task.code == errc::bad_config);
+    CHECK(says(no_task, std::string{flag} + " is '127.0.0.1:1'"));
+    CHECK(says(no_task, "--troupe-task"));
+  }
+}
+
+TEST_CASE("addresses: who described them is named, and not a field that nobody typed") {
+  auto start = [](std::vector<std::string> args) {
+    return failure_of([&] { runtime rt{from(std::move(args))}; });
+  };
+  {
+    with_environment set{"TF_CONFIG",
+                         R"({"cluster": {"chief": ["10.1.1.1:4100"], "worker": ["127.0.0.1:4101"],
+                       "ps": ["127.0.0.1:4103"]}, "task": {"type": "worker", "index": 0}})"};
+    const auto why = start({});
+    CHECK_MESSAGE(says(why, "TF_CONFIG chief[0] is 10.1.1.1:4100"), why.text);
+    CHECK(says(why, "TROUPE_TOKEN"));
+    CHECK_FALSE(says(why, "coordinator_address"));
+  }
+  const auto port = start({"--troupe-task=worker:0", "--troupe-coordinator=127.0.0.1:0"});
+  CHECK_MESSAGE(says(port, "--troupe-coordinator is 127.0.0.1:0: worker:0 must know its port"),
+                port.text);
+  const auto flag =
+    start({"--troupe-task=ps:0", "--troupe-coordinator=127.0.0.1:4100", "--troupe-listen=here"});
+  CHECK_MESSAGE(says(flag, "--troupe-listen is 'here'"), flag.text);
+  const auto same = start({"--troupe-task=ps:0", "--troupe-coordinator=127.0.0.1:4100",
+                           "--troupe-listen=127.0.0.1:4100"});
+  CHECK(same.code == errc::bad_config);
+  CHECK(says(same, "--troupe-coordinator and --troupe-listen are the same address"));
+  with_environment set{
+    "TF_CONFIG",
+    R"({"cluster": {"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:3"]},
+                     "task": {"type": "worker", "index": 0}})"};
+  CHECK(says(start({}), "chief[0] and worker[0] have the same address"));
+}
+
+TEST_CASE("flags: a misspelt one is told with the one that was meant; the help lists them all") {
+  const auto why = failure_of([] { from({"--troupe-wrokers", "3"}); });
+  CHECK(says(why, "did you mean '--troupe-workers'?"));
+  CHECK(says(why, "--troupe-help"));
+  const auto help = runtime::flags_help();
+  for (const char* flag :
+       {"--cluster FILE", "--troupe-task TASK", "--troupe-coordinator HOST:PORT", "--troupe-listen",
+        "--troupe-data-listen", "--troupe-workers N", "--troupe-servers N",
+        "--troupe-start-workers", "--troupe-cluster-name", "--troupe-lanes", "--troupe-device",
+        "--troupe-transport", "--troupe-help"})
+    CHECK_MESSAGE(help.find(flag) != std::string::npos, flag);
+}
+
+TEST_CASE("flags: a device that was named stood twice in a cluster that is described") {
+  with_environment set{"TF_CONFIG", tf_config};
+  CHECK(from({"--troupe-device", "cpu:0"}).devices == std::vector<std::string>{"cpu:0"});
+}
+
+TEST_CASE("a closure for a worker that there is not waited for ever: schedule refuses it") {
+  small_cluster c{{.workers = 2}};
+  const auto why = failure_of([&] { c.coordinator.schedule(closure_options{.worker = 9}, seven); });
+  CHECK(why.code == errc::out_of_range);
+  CHECK(says(why, "closure_options.worker is 9"));
+  CHECK(says(why, "worker:0 to worker:1"));
+  CHECK(c.coordinator.schedule(closure_options{.worker = 1}, seven).fetch() == 7);
+  CHECK(c.coordinator.statistics().scheduled == 1);
+}
+
+TEST_CASE("join's deadline named a number of closures: it says which wait for one worker alone") {
+  small_cluster c{{.workers = 2}};
+  opened_at_end guard{door};
+  door.close();
+  for (int i = 0; i < 600; ++i) // more than are sent ahead
+    c.coordinator.schedule(closure_options{.worker = 1}, [](worker_context&) { door.pass(); });
+  REQUIRE(door.seen(1));
+  const auto why = failure_of([&] { c.coordinator.join(50ms); });
+  CHECK(why.code == errc::deadline);
+  CHECK_MESSAGE(says(why, "for worker:1 alone"), why.text);
+  door.open();
+  c.coordinator.join(patience);
 }

@@ -169,8 +169,8 @@ TEST_CASE("PS-SLICE-MASK a mask that does not fit is refused") {
   const boolean_mask deep{tensor::zeros(dtype::u8, {8, 2, 1})};
   CHECK(refusal({8, 2}, {deep}, "does not lead") == errc::shape_mismatch);
   const boolean_mask floats{tensor::zeros(dtype::f32, {8})};
-  CHECK(refusal({8, 2}, {floats}, "must be u8") == errc::dtype_mismatch);
-  CHECK(refusal({8, 2}, {boolean_mask{}}, "must be u8") == errc::dtype_mismatch);
+  CHECK(refusal({8, 2}, {floats}, "must be of u8") == errc::dtype_mismatch);
+  CHECK(refusal({8, 2}, {boolean_mask{}}, "must be of u8") == errc::dtype_mismatch);
   const boolean_mask good{tensor::zeros(dtype::u8, {8})};
   CHECK(refusal({8, 2}, {good, 0}, "stands alone") == errc::invalid_argument);
 }
@@ -293,7 +293,9 @@ TEST_CASE("slicing: only the shards that hold picked rows are asked, once each")
 TEST_CASE(
   "slicing: consecutive whole rows share the tensor's memory; other rows of a wrong shape throw") {
   auto whole = reference_rows();
-  CHECK(slice_tensor(whole, {slice{2, 5}}).bytes().data() == whole.rows(2, 5).bytes().data());
+  const auto slice_of_rows = slice_tensor(whole, {slice{2, 5}});
+  const auto rows = whole.rows(2, 5);
+  CHECK(slice_of_rows.bytes().data() == rows.bytes().data());
   const items index{slice{2, 5}};
   auto plan = plan_slice({8, 2}, index).value_or_throw();
   CHECK_THROWS_AS((void)apply_slice(plan, whole), error);

@@ -79,3 +79,56 @@ TEST_CASE("equals: what a task lacks is said of where it was described") {
     R"({"cluster": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker"}})"};
   CHECK(says(refused({"--cluster", file.path}), file.path));
 }
+
+TEST_CASE(
+  "equals: TF_CONFIG with a task and no cluster made every process the only one: it is refused") {
+  for (
+    const char* text :
+    {R"({"sparseCluster": {"worker": {"0": "127.0.0.1:1"}}, "task": {"type": "worker", "index": 0}})",
+     R"({"clustr": {"worker": ["127.0.0.1:1"]}, "task": {"type": "worker", "index": 0}})",
+     R"({"task": {"type": "worker", "index": 1}})",
+     R"({"cluster": {}, "task": {"type": "worker", "index": 1}})"}) {
+    const with_config set{text};
+    const auto why = refused({});
+    CHECK(why.code == errc::bad_config);
+    CHECK_MESSAGE(says(why, "TF_CONFIG"), why.text);
+    CHECK_MESSAGE(says(why, "\"cluster\""), why.text);
+  }
+  const cluster_file none{"{}"};
+  CHECK(says(refused({"--cluster", none.path}), "no job in it"));
+}
+
+TEST_CASE("equals: addresses are refused in the words of the description") {
+  const cluster_file same{
+    R"({"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "localhost:1"]})"};
+  const auto why = refused({"--cluster", same.path, "--task", "chief"});
+  CHECK(says(why, same.path));
+  CHECK(says(why, "chief[0] and worker[1] have the same address"));
+  const with_config port{R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:70000"]},
+                             "task": {"type": "worker", "index": 0}})"};
+  CHECK(says(refused({}), "TF_CONFIG: cluster: worker[1] is \"127.0.0.1:70000\""));
+  const with_config job{R"({"cluster": {"chief": ["127.0.0.1:1"], "wroker": ["127.0.0.1:2"]},
+                            "task": {"type": "chief", "index": 0}})"};
+  CHECK(says(refused({}), "did you mean 'worker'?"));
+}
+
+TEST_CASE("equals: a flag of parameter servers was taken and did nothing: it is refused") {
+  for (const char* flag : {"--troupe-coordinator", "--troupe-listen", "--troupe-data-listen",
+                           "--troupe-workers", "--troupe-servers", "--troupe-start-workers"})
+    CHECK_MESSAGE(says(refused({flag, "127.0.0.1:1"}), flag), flag);
+  CHECK(from({"--troupe-lanes", "2", "--troupe-transport=tcp"}).peers.size() == 1);
+}
+
+TEST_CASE("equals: the peers are named as tasks, the chief first") {
+  const cluster_file file{R"({"chief": ["127.0.0.1:1"], "worker": {"3": "127.0.0.1:2"}})"};
+  const auto options = from({"--cluster", file.path, "--task", "worker:3"});
+  CHECK(options.peer_tasks == std::vector<std::string>{"chief", "worker:3"});
+  CHECK(options.described_by == "--cluster " + file.path);
+  const auto why = failure_of([&] {
+    auto bad = options;
+    bad.peers[1] = "example.org:7";
+    runtime rt{bad};
+  });
+  CHECK(says(why, "worker:3")); // and not peers[1], which nobody typed
+  CHECK(says(why, "TROUPE_TOKEN"));
+}

@@ -97,7 +97,8 @@ TEST_CASE("PS-G5 a value is split as the shards are") {
   CHECK(parts[0] == tensor::of<float>({1, 2}, {4, 4}));
   CHECK(parts[1] == tensor::of<float>({2, 2}, {5, 5, 6, 6}));
   CHECK(parts[2] == tensor::of<float>({1, 2}, {7, 7}));
-  CHECK(parts[1].bytes().data() == value.rows(1, 3).bytes().data());
+  const auto last = value.rows(1, 3);
+  CHECK(parts[1].bytes().data() == last.bytes().data());
   variable_spec number;
   number.shards = {{0, 1, 0}};
   CHECK(split_by_shards(tensor::scalar(2.0f), number)->front() == tensor::scalar(2.0f));
@@ -118,7 +119,8 @@ TEST_CASE("PS-G9 too many and too few rows are refused, naming both") {
   CHECK_FALSE(has(refusal(flat, errc::shape_mismatch), "rows"));
   auto typed = check_value(tensor::zeros(dtype::f64, {4, 2}), three_shards());
   CHECK(has(refusal(typed, errc::dtype_mismatch), "is f64, the variable f32"));
-  refusal(check_value(tensor{}, three_shards()), errc::shape_mismatch);
+  CHECK(
+    has(refusal(check_value(tensor{}, three_shards()), errc::invalid_argument), "was not given"));
   CHECK(check_value(tensor::zeros(dtype::f32, {4, 2}), three_shards()));
 }
 
@@ -165,7 +167,7 @@ TEST_CASE("PS-G10 operands that don't fit are refused") {
   CHECK(apply(floats({1}), floats({1, 2})) == errc::shape_mismatch);
   CHECK(apply(floats({1}), tensor::vector<double>({1})) == errc::dtype_mismatch);
   CHECK(apply(bits({1}), bits({1})) == errc::dtype_mismatch);
-  CHECK(apply(tensor{}, floats({1})) == errc::shape_mismatch);
+  CHECK(apply(tensor{}, floats({1})) == errc::invalid_argument);
   auto ints = tensor::vector<std::int32_t>({1, 0});
   CHECK(apply(ints, ints, binary_op::div) == errc::invalid_argument);
   CHECK(apply(floats({1}), floats({0}), binary_op::div) == errc::none);

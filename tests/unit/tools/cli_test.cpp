@@ -88,7 +88,8 @@ TEST_CASE("cli: all flags of train arrive") {
 }
 
 TEST_CASE("cli: an unknown flag is named") {
-  CHECK(usage({"train", "fashion_mnist", "--epoch", "3"}) == "unknown flag --epoch");
+  CHECK(usage({"train", "fashion_mnist", "--epoch", "3"})
+        == "unknown flag --epoch; did you mean '--epochs'?");
   CHECK(says(usage({"train", "fashion_mnist", "--nonsense"}), "--nonsense"));
   CHECK(says(usage({"serve", "--taks", "worker:1"}), "--taks"));
 }
@@ -110,6 +111,14 @@ TEST_CASE("cli: wrong values and combinations are named") {
   CHECK(says(with({"worker:every=2s"}), "--checkpoint"));
   CHECK(says(with({"worker:every=2s", "--checkpoint", "c", "--seconds", "2"}), "--seconds"));
   CHECK(says(with({"ps:every=2s", "--checkpoint", "c"}), "workers only"));
+  // a fault that would never come
+  CHECK(says(with({"worker:2:every=2s", "--checkpoint", "c"}), "there is no worker:2"));
+  const auto faults = [&](const char* flag, const char* at) {
+    return usage({"train", "fashion_mnist", "--processes", "--ps", "3", flag, at});
+  };
+  CHECK(says(faults("--kill", "ps:3:every=2s"), "there is no ps:3, --ps is 3"));
+  CHECK(says(faults("--kill-at-mark", "worker:2:m:1"), "--kill-at-mark: there is no worker:2"));
+  CHECK(says(faults("--stop-at-mark", "ps:9:m:1"), "--stop-at-mark: there is no ps:9"));
   CHECK(says(usage({"train", "fashion_mnist", "--resume"}), "--checkpoint"));
   CHECK(says(usage({"train", "fashion_mnist", "--processes", "--kill", "worker:every=2"}),
              "--kill every is '2'"));
@@ -276,4 +285,40 @@ TEST_CASE("launcher: what a child is started with is what serve takes, and comes
   const auto again = std::get<serve_command>(
     parse_command(child_arguments(launch, worker, "127.0.0.1:9", -1, false)));
   CHECK_FALSE(again.kill_at_mark.has_value()); // only the first incarnation
+}
+
+TEST_CASE("cli: 'A subcommand is required' was said of a mistyped one: it says which was meant") {
+  CHECK(usage({"trian"}) == "there is no command 'trian'; did you mean 'train'?");
+  CHECK(usage({"trian", "fashion_mnist", "--epochs", "3"})
+        == "there is no command 'trian'; did you mean 'train'?");
+  CHECK(usage({"Serve"}) == "there is no command 'Serve'; did you mean 'serve'?");
+  CHECK(usage({"bake"}) == "there is no command 'bake'");
+  CHECK(says(usage({}), "no command was given"));
+  CHECK(says(usage({"--vresion"}), "unknown flag --vresion; did you mean '--version'?"));
+  CHECK(says(usage({"train", "fashion_mnist", "--work=3"}), "unknown flag --work"));
+}
+
+TEST_CASE("cli: --version is what version prints") {
+  const auto flag = std::get<print_command>(parse_command({"--version"})).text;
+  CHECK(flag.starts_with("troupe "));
+  CHECK(flag == std::get<print_command>(parse_command({"version"})).text);
+}
+
+TEST_CASE("cli: serve says what is missing in its own flags") {
+  const auto why = [](const serve_command& serve) {
+    try {
+      (void)serve_options(serve);
+    } catch (const tr::error& e) {
+      return e.details().text;
+    }
+    return std::string{"accepted"};
+  };
+  const auto no_address = why({.task = "worker:1"});
+  CHECK(says(no_address, "--task is 'worker:1'"));
+  CHECK(says(no_address, "--coordinator HOST:PORT"));
+  CHECK(says(why({.task = "chief"}), "--task is 'chief'"));
+  CHECK(says(why({.coordinator = "127.0.0.1:1"}), "--coordinator is '127.0.0.1:1'"));
+  CHECK(says(why({.task = "boss", .coordinator = "127.0.0.1:1"}), "--task is 'boss'"));
+  for (const auto& text : {no_address, why({.coordinator = "127.0.0.1:1"})})
+    CHECK_FALSE(says(text, "--troupe-"));
 }

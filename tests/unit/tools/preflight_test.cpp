@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <troupe/core/production_ports.hpp>
@@ -77,4 +78,21 @@ TEST_CASE("preflight: a directory that cannot be written to is named with its fl
     CHECK(why.code == tr::errc::bad_config);
     CHECK(says(why, "--checkpoint is '" + bad + "'"));
   }
+}
+
+TEST_CASE("preflight: a probe's name that is a link overwrites nothing, and hangs on no FIFO") {
+  const bench at;
+  std::ofstream{at.path / "precious"} << "precious";
+  const auto folder = at.path / "ckpts";
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(at.path / "precious", folder / ".troupe-probe");
+  tool::check_checkpoint_directory(at.env, folder.string());
+  std::ifstream in{at.path / "precious"};
+  std::string text;
+  in >> text;
+  CHECK(text == "precious");
+  CHECK(std::filesystem::is_empty(folder));
+  REQUIRE(::mkfifo((folder / ".troupe-probe").c_str(), 0600) == 0);
+  tool::check_checkpoint_directory(at.env, folder.string());
+  CHECK(std::filesystem::is_empty(folder));
 }

@@ -237,10 +237,11 @@ TEST_CASE_TEMPLATE("sockets: wake ends a wait, from another thread or before it 
   CHECK(!poller->wait(clock.now() + 2ms));
 }
 
-TEST_CASE(
-  "sockets: whoever calls when no descriptor is left is turned away, not reported for ever") {
+TEST_CASE_TEMPLATE(
+  "sockets: whoever calls when no descriptor is left is turned away, not reported for ever", Over,
+  over_tcp, over_host_memory) {
   real_clock clock;
-  auto transport = make_asio_transport(clock);
+  auto transport = Over::make(clock);
   auto listener = transport->listen("127.0.0.1:0").value_or_throw();
   auto poller = transport->make_poller();
   poller->watch(*listener);

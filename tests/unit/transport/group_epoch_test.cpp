@@ -192,6 +192,34 @@ TEST_CASE("epochs: revoke ends what is in flight on all members, from any thread
   }
 }
 
+TEST_CASE(
+  "epochs: the code, retry class and origin that an epoch is revoked with are every member's") {
+  for (const carrier by : all_carriers) {
+    CAPTURE(name_of(by));
+    test_group group{by, 3};
+    auto why = make_failure(errc::user_code, "replica 4: std::logic_error: no");
+    why.retry = retry_class::yes; // not the code's own
+    why.where.task = {.job = job_kind::worker, .index = 2};
+    CHECK(!group[0].why_ended().has_value());
+    const auto ended = group.collect([&](std::uint32_t rank, collective_group& g) {
+      if (rank != 2)
+        return sum(rank, g, 100'000, 20s);
+      g.revoke(why);
+      return sum(rank, g, 100'000, 20s);
+    });
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      REQUIRE_MESSAGE(!ended[rank], "rank " << rank);
+      const auto& told = ended[rank].error();
+      CHECK_MESSAGE(told.code == errc::user_code, text_of(ended[rank]));
+      CHECK(told.retry == retry_class::yes);
+      CHECK(told.where.task == why.where.task);
+      CHECK_MESSAGE(has(ended[rank], why.text.c_str()), text_of(ended[rank]));
+      REQUIRE(group[rank].why_ended().has_value());
+      CHECK(group[rank].why_ended()->code == errc::user_code);
+    }
+  }
+}
+
 TEST_CASE("epochs: channels cut after any number of bytes never give a partial sum") {
   std::uint64_t random = 17;
   int formed_count = 0;
@@ -339,18 +367,27 @@ TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   CHECK(back->attempt == 9);
   CHECK(back->is_data);
   CHECK(back->life == 10);
+  CHECK(back->version == group_protocol_version);
   CHECK(!decode_hello(text + "x"));
   CHECK(!decode_hello(text.substr(1)));
-  const group_notice notice{errc::deadline, {1, 2}, "because"};
+  group_notice notice{make_failure(errc::deadline, "because"), {1, 2}};
+  notice.why.retry = retry_class::after_recovery; // not the code's own
+  notice.why.where = {.task = {job_kind::worker, 1}, .inc = {2, 3}, .epoch = epoch_no{4}};
   const auto heard = decode_notice(encode(notice));
   REQUIRE(heard);
-  CHECK(heard->code == errc::deadline);
+  CHECK(heard->why.code == errc::deadline);
+  CHECK(heard->why.retry == retry_class::after_recovery);
+  CHECK(to_string(heard->why) == "deadline at worker:1 (incarnation 2): because");
+  CHECK(heard->why.where.inc.nonce == 3);
+  CHECK(heard->why.where.epoch == epoch_no{4});
   CHECK(heard->missing == std::vector<std::uint32_t>{1, 2});
-  CHECK(heard->text == "because");
-  CHECK(!decode_notice(encode(notice).substr(0, 9)));
+  for (std::size_t cut = 0; cut < encode(notice).size(); ++cut)
+    CHECK(!decode_notice(encode(notice).substr(0, cut)));
   std::string many = encode(notice);
-  many[4] = '\x7f';
+  many[0] = '\x7f';
   CHECK(!decode_notice(many));
-  for (const auto none : {errc::none, static_cast<errc>(250)}) // a reason that is none
-    CHECK(!decode_notice(encode(group_notice{none, {}, "because"})));
+  for (const auto none : {errc::none, static_cast<errc>(250)}) { // a reason that is none
+    notice.why.code = none;
+    CHECK(!decode_notice(encode(notice)));
+  }
 }

@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <troupe/transport/detail/group_links.hpp>
 
@@ -33,4 +36,25 @@ TEST_CASE("group links: a peer that asks and does not read makes nothing grow") 
     {transport_test::make_frame(static_cast<std::uint8_t>(group_frame::ping), 1, "")});
   CHECK_FALSE(links.listen());
   CHECK(peer.outgoing.size() == before + frame_header_bytes);
+}
+
+TEST_CASE("wait teller: tells every five seconds whom a lane waits for, and nobody without need") {
+  using namespace std::chrono_literals;
+  std::vector<std::string> told;
+  const wait_listener to = [&](const std::string& missing) { told.push_back(missing); };
+  const auto begun = after(time_point{}, 1s);
+  wait_teller teller{to, begun};
+  int asked = 0;
+  const auto missing = [&] { return "member " + std::to_string(++asked); };
+  for (auto at = begun; at < after(begun, 16s); at = after(at, 500ms)) {
+    CHECK(teller.next() > at - 500ms);
+    teller.look(at, missing);
+  }
+  CHECK(told == std::vector<std::string>{"member 1", "member 2", "member 3"});
+  CHECK(asked == 3); // the text is not made in vain
+  const wait_listener nobody;
+  wait_teller silent{nobody, begun};
+  CHECK(silent.next() == never);
+  silent.look(after(begun, 1h), missing);
+  CHECK(asked == 3);
 }

@@ -101,7 +101,9 @@ TEST_CASE("tokens: a wrong one, or none, is refused and counted") {
     const auto formed = group.form(group_epoch{1}, 400ms);
     CHECK_MESSAGE(says(formed[0], errc::deadline, "member 1"), text_of(formed[0]));
     CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "member 0"), text_of(formed[1]));
-    CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "token"), text_of(formed[1]));
+    CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "TROUPE_TOKEN"), text_of(formed[1]));
+    CHECK_MESSAGE(says(formed[0], errc::deadline, "TROUPE_TOKEN"),
+                  text_of(formed[0])); // not "in vain" alone
     CHECK(group[0].counters().callers_refused >= 1);
     CHECK(!group[0].barrier());
   }
@@ -202,9 +204,42 @@ TEST_CASE("tokens: what was said once does not open the door again") {
   CHECK(!(*bits == group_challenge{}));
   say(group_frame::proof, encode(group_proof{{}, dialer_code("secret", hello, {1, 2})}));
   CHECK(hear() == group_frame::refuse);
-  CHECK(decode_notice(reader.meta())->text.find("token") != std::string::npos);
+  CHECK(decode_notice(reader.meta())->why.text.find("token") != std::string::npos);
   former.join();
   CHECK(group[0].counters().callers_refused == 1);
+}
+
+TEST_CASE("epochs: a caller of another version is told so, and not that it is a stranger") {
+  using namespace troupe::detail;
+  token_group group{{{""}, {""}}};
+  std::thread former{[&] { CHECK(!group[0].form(group_epoch{1}, group.members(), 600ms)); }};
+  group_hello hello;
+  hello.group = kernels::hash64_text("group");
+  hello.version = group_protocol_version + 1;
+  const auto shorter = encode(hello).substr(4);
+  for (const auto& meta : {encode(hello), shorter}) {
+    outgoing_frame frame;
+    frame.kind = static_cast<std::uint8_t>(group_frame::hello);
+    frame.meta = meta;
+    frame_writer writer{group_frame_limits};
+    REQUIRE(writer.push(std::move(frame)));
+    auto link = group.transport().connect(group[0].address(), never).value_or_throw();
+    REQUIRE(writer.pump(*link));
+    frame_reader reader{group_frame_limits};
+    const auto until = std::chrono::steady_clock::now() + 5s;
+    auto event = reader.pump(*link);
+    while (event && *event != frame_event::complete && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+      event = reader.pump(*link);
+    }
+    REQUIRE(event);
+    CHECK(static_cast<group_frame>(reader.header().kind) == group_frame::refuse);
+    const auto why = decode_notice(reader.meta());
+    REQUIRE(why);
+    CHECK(why->why.code == errc::wrong_peer);
+    CHECK(why->why.text.find("version 2: start all workers from one build") != std::string::npos);
+  }
+  former.join();
 }
 
 TEST_CASE("epochs: a process is not paired with what the one before it sent, and then died") {

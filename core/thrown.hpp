@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <troupe/core/error.hpp>
+
+/// Exceptions of the program's own code, as failures. To be called in a handler.
+namespace troupe {
+
+/// "std::runtime_error"; "an exception that is not C++'s" for a foreign one.
+std::string current_exception_name();
+
+/// The exception ends the lane itself (a simulator unwinds it) and must pass.
+bool ends_the_lane();
+
+/// A `troupe::error` is its own failure, `std::bad_alloc` is `out_of_memory`; any other exception is
+/// `user_code`, "TYPE: what()".
+/// @pre in a `catch`.
+failure current_failure();
+
+/// Calls `f`; what it threw, or nothing.
+template <class F>
+std::optional<failure> failure_in(F f) {
+  try {
+    f();
+    return std::nullopt;
+  } catch (...) {
+    if (ends_the_lane())
+      throw;
+    return current_failure();
+  }
+}
+
+} // namespace troupe

@@ -1,0 +1,183 @@
+// Steps that take their workers' processes with them, by a crash or by hanging past their deadline,
+// and closures that only stood beside: who is blamed, and what people are told.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "counting_cluster.hpp"
+
+namespace {
+
+void crashing_step(tr::worker_context&) {
+  ++shared_page::get().entered;
+  std::signal(SIGSEGV, SIG_DFL);
+  std::raise(SIGSEGV);
+}
+TROUPE_FUNCTION(crashing_step);
+
+void endless_step(tr::worker_context&) {
+  ++shared_page::get().entered;
+  for (;;)
+    sched_yield();
+}
+TROUPE_FUNCTION(endless_step);
+
+std::int64_t value_step(tr::worker_context&, tr::per_worker_value<int>& built) {
+  return built.value;
+}
+TROUPE_FUNCTION(value_step);
+
+/// Stays inside for as long as the test holds it.
+int held_build() {
+  auto& page = shared_page::get();
+  ++page.entered;
+  while (page.hold)
+    sched_yield();
+  return 5;
+}
+
+bool says(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+/// Lines that the chief says, from any thread.
+struct notices {
+  std::mutex mutex{};
+  std::vector<std::string> lines{};
+  tr::runtime_options taken() {
+    tr::runtime_options out;
+    out.on_notice = [this](const std::string& line) {
+      std::lock_guard lock{mutex};
+      lines.push_back(line);
+    };
+    return out;
+  }
+  std::string first(const std::string& what) {
+    std::lock_guard lock{mutex};
+    auto at = std::find_if(lines.begin(), lines.end(),
+                           [&](const std::string& line) { return says(line, what); });
+    return at == lines.end() ? std::string{} : *at;
+  }
+};
+
+/// Starts the worker again whenever it has ended, until the value is there; its last exit status,
+/// and how often it ended.
+struct worker_lives {
+  int ended = 0;
+  std::vector<int> statuses{};
+};
+template <class T>
+worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
+  worker_lives out;
+  (void)eventually(
+    [&] {
+      if (f.cluster.worker(0).poll() != -1) {
+        ++out.ended;
+        out.statuses.push_back(f.cluster.worker(0).poll());
+        f.cluster.restart_worker(0);
+      }
+      return value.ready();
+    },
+    60'000);
+  return out;
+}
+
+void start_over() {
+  shared_page::get().entered = 0;
+  shared_page::get().hold = false;
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream in{path};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+} // namespace
+
+TEST_CASE(
+  "a step that crashes its worker: the first time is told with function, attempt and worker, "
+  "the fifth poisons") {
+  start_over();
+  notices told;
+  fixture f{1, 1, told.taken()};
+  auto value = f.coordinator.schedule(crashing_step);
+  auto lives = keep_alive(f, value);
+  try {
+    value.fetch();
+    FAIL("it never ends well");
+  } catch (const tr::error& e) {
+    CHECK(e.code() == tr::errc::poisoned);
+    CHECK(says(e.what(), "crashing_step took 5 workers with it: worker:0"));
+  }
+  CHECK(shared_page::get().entered.load() == 5);
+  for (int status : lives.statuses)
+    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
+  auto line = told.first("crashing_step");
+  CHECK(
+    says(line, "closure 1:1 of crashing_step: attempt 1, on worker:0, was lost with that worker"));
+  CHECK(says(line, "4 more times"));
+}
+
+TEST_CASE(
+  "a step past its deadline: its worker says so on stderr and ends with 75, the chief says "
+  "how often is left") {
+  start_over();
+  const auto path = "/tmp/troupe-test-stderr-" + std::to_string(getpid());
+  setenv("TROUPE_TEST_STDERR", path.c_str(), 1);
+  notices told;
+  {
+    fixture f{1, 1, told.taken()};
+    auto value = f.coordinator.schedule(
+      tr::closure_options{.deadline = std::chrono::milliseconds{300}, .retries = 2}, endless_step);
+    auto lives = keep_alive(f, value);
+    try {
+      value.fetch();
+      FAIL("it never ends");
+    } catch (const tr::error& e) {
+      CHECK(e.code() == tr::errc::poisoned);
+      CHECK(says(e.what(),
+                 "took 2 workers with it: worker:0 (past its deadline of 300 ms), "
+                 "worker:0 (past its deadline of 300 ms)"));
+    }
+    CHECK(shared_page::get().entered.load() == 2);
+    for (int status : lives.statuses)
+      CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 75));
+    CHECK(lives.ended >= 1);
+  }
+  unsetenv("TROUPE_TEST_STDERR");
+  CHECK(says(text_of(path),
+             "troupe: worker:0: closure 1:1 of endless_step, attempt 1, ran past its "
+             "deadline of 300 ms; a step cannot be ended from outside, so this "
+             "process ends with code 75"));
+  CHECK(says(told.first("endless_step"),
+             "attempt 1, on worker:0, was lost: past its deadline of "
+             "300 ms; it is run again, and fails as poisoned if that "
+             "happens 1 more time"));
+  std::remove(path.c_str());
+}
+
+TEST_CASE(
+  "innocent closures: a worker that is killed six times while it builds a resource poisons "
+  "no closure that waits for it") {
+  start_over();
+  fixture f{1};
+  auto& page = shared_page::get();
+  page.hold = true;
+  auto built = f.coordinator.create_per_worker_value([] { return held_build(); });
+  auto value = f.coordinator.schedule(value_step, built);
+  for (int kills = 1; kills <= 6; ++kills) {
+    REQUIRE(eventually([&] { return page.entered == kills; }));
+    f.cluster.restart_worker(0); // kills the one before it
+  }
+  page.hold = false;
+  CHECK(value.fetch() == 5);
+  f.coordinator.join(std::chrono::seconds{30});
+}
