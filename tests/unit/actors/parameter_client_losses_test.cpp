@@ -136,9 +136,12 @@ TEST_CASE("a server that goes on moving bytes is waited for, however long its an
 
 TEST_CASE("a learning rate that can't be is refused before anything is sent") {
   scripted s;
+  auto trained = make_variable(2, {4}, 1, 1);
+  trained.optimizer.kind = optimizer_kind::sgd;
+  const auto id = s.vars.add(trained);
   for (float rate : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {
     std::vector<mutation> ops(1);
-    ops[0].variable = s.id;
+    ops[0].variable = id;
     ops[0].kind = mutation_kind::set_learning_rate;
     ops[0].values = tensor::scalar(rate);
     auto why = s.client.mutate(ops);
