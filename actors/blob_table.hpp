@@ -9,6 +9,7 @@
 #include <string>
 
 #include <troupe/core/ids.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/core/result.hpp>
 
 namespace troupe {
@@ -27,7 +28,7 @@ struct blob_key {
 /// Blobs by key, bounded by `bytes_max`. Any thread.
 class blob_table {
 public:
-  explicit blob_table(std::uint64_t bytes_max = std::uint64_t{4} << 30) : bytes_max_{bytes_max} {}
+  explicit blob_table(std::uint64_t bytes_max = limits::blob_bytes) : bytes_max_{bytes_max} {}
   /// Results are taken only of closures for which it holds; not set: of all. A worker that is slow
   /// to hear of its fence may send one for a closure that ended elsewhere, and nobody would drop
   /// it.
@@ -41,12 +42,13 @@ public:
   /// All blobs of a closure.
   void drop(const closure_id& closure);
   std::uint64_t size_bytes() const;
+  std::uint64_t bytes_max() const { return bytes_max_; }
   /// Without the lock: a closure's end looks here before it asks to drop.
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
 
 private:
   mutable std::mutex mutex_;
-  std::uint64_t bytes_max_;
+  const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
   std::atomic<std::size_t> count_{0}; ///< of blobs_
   std::function<bool(const closure_id&)> is_open_{};

@@ -1,6 +1,7 @@
 #include <troupe/actors/control_lane.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <troupe/actors/parameter_protocol.hpp>
@@ -197,6 +198,15 @@ void control_lane::accept_new() {
 
 /// True when there is more to do without waiting.
 bool control_lane::serve(session& s) {
+  try {
+    return serve_frames(s);
+  } catch (const std::bad_alloc&) { // a message may be lost: the link can't go on
+    down(s, make_failure(errc::out_of_memory, "no memory"), false);
+    return false;
+  }
+}
+
+bool control_lane::serve_frames(session& s) {
   const auto now = env_.clock.now();
   if (!s.ending && now >= s.end_at)
     say_goodbye(s);

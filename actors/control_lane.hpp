@@ -84,6 +84,7 @@ private:
   void accept_new();
   session& add(std::unique_ptr<channel> wire, std::uint32_t receive_bytes_max);
   bool serve(session& s);
+  bool serve_frames(session& s);
   result<void> handle(session& s);
   result<void> on_hello(session& s);
   void say_goodbye(session& s);

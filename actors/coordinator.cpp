@@ -171,7 +171,8 @@ void coordinator_state::grant(std::uint32_t index) {
   auto inc = s.who.inc;
   auto asked = term_;
   ask(
-    self_, s.handle, request_timeout(), grant_term{.header = header_for(inc)},
+    self_, s.handle, std::chrono::milliseconds{options_.grant_ms},
+    grant_term{.header = header_for(inc)},
     [this, index, inc, asked](term_answer& answer) { on_grant(index, inc, asked, answer); },
     [this, index, inc, asked](const std::string& why) {
       trace(env_, "coordinator.grant_failed", {{"server", index}, {"why", why}});
@@ -382,6 +383,12 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
   });
   if (held)
     servers_lost_.insert(index);
+  std::vector<std::uint64_t> making;
+  for (const auto& [number, c] : creations_)
+    if (c.left.contains(index))
+      making.push_back(number);
+  for (auto number : making)
+    end_creation(number, index, answer_failure("it was lost: " + msg.reason, index));
   confirm_settled();
 }
 
@@ -441,10 +448,20 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
     promise.deliver(variable_answer{.why = plan.error()});
     return promise;
   }
-  create_shards_on_servers({*plan}, [promise, spec = *plan](const failure& why) mutable {
+  auto answer = [promise, spec = *plan](const failure& why) mutable {
     promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec}
                                            : variable_answer{.why = why});
-  });
+  };
+  if (variables_.contains(plan->id)) { // made before, and every server said so
+    answer({});
+    return promise;
+  }
+  for (auto& [number, c] : creations_) // a lane that asks again, or another one
+    if (c.specs.front().id == plan->id) {
+      c.waiting.push_back(std::move(answer));
+      return promise;
+    }
+  create_shards_on_servers({*plan}, true, std::move(answer));
   return promise;
 }
 
@@ -453,48 +470,103 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
 
 void coordinator_state::create_variables(std::vector<variable_spec> specs,
                                          std::shared_ptr<promise_slot<bool>> done) {
-  create_shards_on_servers(std::move(specs), [done](const failure& why) {
+  struct answered_at_least { // should this actor end before the servers have answered
+    std::shared_ptr<promise_slot<bool>> done;
+    ~answered_at_least() {
+      done->set(make_failure(errc::unavailable, "the coordinator has ended"));
+    }
+  };
+  auto guard = std::make_shared<answered_at_least>(std::move(done));
+  create_shards_on_servers(std::move(specs), false, [guard](const failure& why) {
     if (why.code == errc::none)
-      done->set(true);
+      guard->done->set(true);
     else
-      done->set(why);
+      guard->done->set(why);
   });
 }
 
-void coordinator_state::create_shards_on_servers(std::vector<variable_spec> specs,
+void coordinator_state::create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
                                                  std::function<void(const failure&)> done) {
   std::map<std::uint32_t, std::vector<variable_spec>> by_server;
   for (const auto& spec : specs)
     for (const auto& shard : spec.shards)
       if (auto& list = by_server[shard.server]; list.empty() || list.back().id != spec.id)
         list.push_back(spec);
+  creation made{.number = ++last_creation_,
+                .specs = std::move(specs),
+                .left = {},
+                .of_step = of_step,
+                .waiting = {}};
+  made.waiting.push_back(std::move(done));
+  for (const auto& [index, list] : by_server)
+    made.left.insert(index);
+  const auto number = made.number;
+  creations_.emplace(number, std::move(made));
   for (const auto& [index, list] : by_server)
     if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
-      return done(answer_failure("it is not there", index));
-  struct creation {
-    std::size_t left = 0;
-    bool answered = false;
-    std::vector<variable_spec> specs{};
-    std::function<void(const failure&)> done{};
-  };
-  auto all = std::make_shared<creation>();
-  *all = {.left = by_server.size(), .specs = std::move(specs), .done = std::move(done)};
-  auto finish = [this, all](const failure& why) {
-    if (all->answered || (why.code == errc::none && --all->left > 0))
-      return;
-    all->answered = true;
-    if (why.code == errc::none)
-      announce(all->specs);
-    all->done(why);
-  };
-  for (auto& [index, list] : by_server) {
-    auto& s = servers_.at(index);
-    ask(
-      self_, s.handle, request_timeout(),
-      create_shards{.header = header_for(s.who.inc), .variables = std::move(list)},
-      [finish](done_answer& answer) { finish(answer.why); },
-      [finish, index = index](const std::string& why) { finish(answer_failure(why, index)); });
-  }
+      return end_creation(number, index, answer_failure("it is not there", index));
+  for (auto& [index, list] : by_server)
+    ask_creation(number, index, std::move(list), 0, env_.clock.now());
+}
+
+/// Again and again, for as long as the server makes more. `since`: when it had made no more than
+/// `made_bytes`.
+void coordinator_state::ask_creation(std::uint64_t number, std::uint32_t index,
+                                     std::vector<variable_spec> list, std::uint64_t made_bytes,
+                                     time_point since) {
+  auto& s = servers_.at(index);
+  create_shards msg{.header = header_for(s.who.inc),
+                    .creation = number,
+                    .report_ms = options_.request_ms / 4,
+                    .variables = list};
+  ask(
+    self_, s.handle, request_timeout(), std::move(msg),
+    [this, number, index, list = std::move(list), made_bytes,
+     since](creation_answer& answer) mutable {
+      if (!creations_.contains(number))
+        return;
+      if (!answer.working)
+        return end_creation(number, index, answer.why);
+      const auto now = env_.clock.now();
+      if (answer.made_bytes != made_bytes)
+        since = now;
+      else if (now - since >= request_timeout())
+        return end_creation(number, index,
+                            answer_failure("it has made no more of its shards for "
+                                             + std::to_string(to_ms(now - since)) + " ms",
+                                           index));
+      if (!servers_.contains(index)) // its loss has ended the creation
+        return;
+      ask_creation(number, index, std::move(list), answer.made_bytes, since);
+    },
+    [this, number, index](const std::string& why) {
+      end_creation(number, index, answer_failure(why, index));
+    });
+}
+
+/// The part of one server, or all of it when that failed: then no shard of it stays anywhere.
+void coordinator_state::end_creation(std::uint64_t number, std::uint32_t index,
+                                     const failure& why) {
+  auto at = creations_.find(number);
+  if (at == creations_.end())
+    return;
+  at->second.left.erase(index);
+  if (why.code == errc::none && !at->second.left.empty())
+    return;
+  auto ended = std::move(at->second);
+  creations_.erase(at);
+  if (why.code == errc::none)
+    announce(ended.specs);
+  else
+    for (const auto& spec : ended.specs) {
+      mark(env_, "coordinator.creation_undone");
+      drop_variable(spec.id);
+      std::lock_guard lock{shared_->plan_mutex};
+      if (ended.of_step && shared_->forget_variable)
+        shared_->forget_variable(spec.id);
+    }
+  for (auto& done : ended.waiting)
+    done(why);
 }
 
 /// From now on every worker knows them, also one that joins later.

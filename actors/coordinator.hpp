@@ -15,6 +15,8 @@
 #include <troupe/actors/dispatch_core.hpp>
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/function_times.hpp>
+#include <troupe/actors/quiesce_watch.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/messages/interfaces.hpp>
 
@@ -26,8 +28,11 @@ struct coordinator_options {
   std::uint32_t start_workers = 1;           ///< that must be there to start
   std::uint32_t lanes = 1;                   ///< compute lanes of a worker
   std::string data_address{};                ///< of the blobs; empty within one process
-  std::uint64_t request_ms = 5'000;          ///< any request to a server
-  std::uint64_t quiesce_ms_max = 30'000;
+  /// A server that owes an answer and shows no progress for longer does not answer.
+  std::uint64_t request_ms = static_cast<std::uint64_t>(to_ms(limits::request));
+  std::uint64_t grant_ms = 5'000; ///< after that a server is asked again for its term
+  /// A cut waits for running closures; one that has shown no progress for longer ends it.
+  std::uint64_t quiesce_ms_max = static_cast<std::uint64_t>(to_ms(limits::quiesce));
   std::uint64_t cancel_grace_ms = 10'000;
   std::uint64_t settle_every = 256; ///< ends between two settle lists, at least
   std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
@@ -64,7 +69,9 @@ struct coordinator_shared {
   /// Gives a variable that a step asks for its id and shards, or finds the one of that name. Set by
   /// the strategy; must not wait. Null: steps can't make variables.
   std::function<result<variable_spec>(const variable_spec& wanted)> plan_variable{};
-  std::mutex plan_mutex{};               ///< of `plan_variable` itself
+  /// One that was planned so could not be made. Must not wait.
+  std::function<void(variable_id id)> forget_variable{};
+  std::mutex plan_mutex{};               ///< of the two above
   std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
   std::atomic<std::uint64_t> retried{0}; ///< attempts that were lost and made again
 };
@@ -126,7 +133,8 @@ public:
   // -- what program calls do; each answers through its promise, within `request_ms` where servers
   // are asked --
 
-  /// Makes the variables on their servers, then tells the workers.
+  /// Makes the variables on their servers, then tells the workers. Waits for as long as every
+  /// server makes progress; where one can't, the variables are nowhere.
   void create_variables(std::vector<variable_spec> specs, std::shared_ptr<promise_slot<bool>> done);
   void drop_variable(variable_id id);
   /// Has every worker, also one that joins later, build the resource.
@@ -186,8 +194,19 @@ private:
   void on_cancel(const cancel_requested& msg);
   void on_tick(tick& msg);
 
-  void create_shards_on_servers(std::vector<variable_spec> specs,
+  /// Shards that servers are making.
+  struct creation {
+    std::uint64_t number = 0;
+    std::vector<variable_spec> specs{};
+    std::set<std::uint32_t> left{}; ///< servers that have not answered
+    bool of_step = false;
+    std::vector<std::function<void(const failure&)>> waiting{};
+  };
+  void create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
                                 std::function<void(const failure&)> done);
+  void ask_creation(std::uint64_t number, std::uint32_t index, std::vector<variable_spec> list,
+                    std::uint64_t made_bytes, time_point since);
+  void end_creation(std::uint64_t number, std::uint32_t index, const failure& why);
   void announce(const std::vector<variable_spec>& specs);
   void meet(std::uint32_t index);
   void worker_joined(const member_joined& msg);
@@ -222,6 +241,7 @@ private:
   void recall_low();
   void send_recall(const dispatch_core::recall& plan);
   bool is_stuck(std::uint32_t index) const;
+  void watch_quiesce();
   void note_partial(const closure_ptr& c);
   bool has_partial();
   void check_quiet();
@@ -255,6 +275,8 @@ private:
   std::map<std::uint32_t, worker_linked> linked_{}; ///< links of whom membership has not spoken yet
   std::map<variable_id, variable_spec> variables_{};
   std::map<resource_id, resource_order> resources_{};
+  std::map<std::uint64_t, creation> creations_{};
+  std::uint64_t last_creation_ = 0;
   dispatch_core core_{};
   function_times times_{};
   failure_classifier classifier_{};
@@ -276,6 +298,7 @@ private:
   std::optional<cut_id> cut_asked_{};  ///< that the servers are taking
   std::set<std::uint32_t> cut_owed_{}; ///< servers that have not said that they took it
   std::uint64_t quiesce_no_ = 0;
+  quiesce_watch quiesce_{options_.quiesce_ms_max};
   std::uint64_t next_cut_ = 0;
   std::shared_ptr<promise_slot<cut_id>> cut_done_{};
 };

@@ -1,6 +1,7 @@
 // The coordinator's way of a closure: out to a worker, its end, what the servers must hear of it,
 // cuts.
 #include <algorithm>
+#include <new>
 
 #include <troupe/actors/coordinator.hpp>
 
@@ -53,7 +54,18 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
   run_closures msg{.header = header_for(core_.workers().at(index).inc), .orders = {}};
   std::size_t bytes = 0;
   for (auto& c : batch) {
-    auto order = order_of(*c, link.local);
+    closure_order order;
+    try {
+      order = order_of(*c, link.local);
+    } catch (const std::bad_alloc&) {
+      mark(env_, "coordinator.out_of_memory");
+      queue()->mark_failed(c, make_failure(errc::out_of_memory,
+                                           "the coordinator has no memory for the arguments of "
+                                           "closure "
+                                             + std::to_string(c->id.seq)));
+      shared_->board.publish();
+      continue;
+    }
     order.announce = // within one process nobody dies alone
       !link.local && announces(*c, times_.median_ns(c->function), queue()->strikes_max(*c));
     core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now, .announced = order.announce});
@@ -65,7 +77,8 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
     }
     msg.orders.push_back(std::move(order));
   }
-  tell(self_, link.handle, std::move(msg));
+  if (!msg.orders.empty())
+    tell(self_, link.handle, std::move(msg));
 }
 
 closure_order coordinator_state::order_of(const closure& c, bool local) {
@@ -235,10 +248,18 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
       return {};
     }
   }
-  auto value = unflatten(blob ? std::string_view{*blob} : std::string_view{end.result});
-  if (value)
-    return std::move(*value);
-  why = value.error();
+  try {
+    auto value = unflatten(blob ? std::string_view{*blob} : std::string_view{end.result});
+    if (value)
+      return std::move(*value);
+    why = value.error();
+  } catch (const std::bad_alloc&) {
+    mark(env_, "coordinator.out_of_memory");
+    why =
+      make_failure(errc::out_of_memory, "the coordinator has no memory for the result of closure "
+                                          + std::to_string(end.id.seq) + ", "
+                                          + std::to_string(end.blob_bytes) + " bytes");
+  }
   return {};
 }
 
@@ -402,6 +423,7 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
                                                        + " servers are there"));
   cut_done_ = std::move(done);
   quiescing_ = true;
+  quiesce_.begin(env_.clock.now());
   tell_after(self_, self_handle<coordinator_actor>(self_),
              std::chrono::milliseconds{options_.quiesce_ms_max},
              tick{.what = quiesce_timer, .number = ++quiesce_no_});
@@ -413,6 +435,39 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
            recall_closures{.header = header_for(w.inc), .count = count});
     }
   check_quiet();
+}
+
+/// Ends the cut once something that it waits for shows no progress any more.
+void coordinator_state::watch_quiesce() {
+  std::vector<running_closure> running;
+  for (const auto& [index, w] : core_.workers())
+    for (const auto& f : w.flights) {
+      running.push_back({.seq = f.what->id.seq,
+                         .worker = index,
+                         .silent_ms = {},
+                         .median_ms = times_.median_ns(f.what->function) / 1'000'000});
+      for (const auto& lane : links_.at(index).lanes)
+        if (lane.closure == f.what->id)
+          running.back().silent_ms = lane.silent_ms;
+    }
+  const auto seen = quiesce_.look(env_.clock.now(), running);
+  if (seen.overdue.empty() && seen.look_again_ms > 0) {
+    tell_after(self_, self_handle<coordinator_actor>(self_),
+               std::chrono::milliseconds{seen.look_again_ms},
+               tick{.what = quiesce_timer, .number = quiesce_no_});
+    return;
+  }
+  std::string who;
+  for (const auto& c : seen.overdue)
+    who += (who.empty() ? "closures " : ", ") + std::to_string(c.seq)
+           + " on worker:" + std::to_string(c.worker);
+  if (who.empty())
+    who = "the servers have not confirmed that " + std::to_string(unconfirmed_.size())
+          + " closures ended, or closures that may have reached a server wait for a worker";
+  cut_over(make_failure(
+    errc::deadline,
+    "save: no progress for " + std::to_string(options_.quiesce_ms_max) + " ms of " + who));
+  dispatch();
 }
 
 void coordinator_state::note_partial(const closure_ptr& c) {
@@ -450,6 +505,9 @@ void coordinator_state::check_quiet() {
 void coordinator_state::ask_for_cut() {
   auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
   cut_asked_ = cut;
+  tell_after(self_, self_handle<coordinator_actor>(self_), // the servers' time begins now
+             std::chrono::milliseconds{options_.quiesce_ms_max},
+             tick{.what = quiesce_timer, .number = ++quiesce_no_});
   cut_owed_.clear();
   for (auto& [index, s] : servers_) {
     cut_owed_.insert(index);
@@ -546,11 +604,15 @@ void coordinator_state::on_tick(tick& msg) {
       maybe_recall();
       break;
     case quiesce_timer:
-      if (msg.number == quiesce_no_ && cut_done_) {
-        cut_over(make_failure(errc::deadline, "save: " + what_holds_the_cut() + " after "
-                                                + std::to_string(options_.quiesce_ms_max) + " ms"));
-        dispatch();
+      if (msg.number != quiesce_no_ || !cut_done_)
+        break;
+      if (!cut_asked_) {
+        watch_quiesce();
+        break;
       }
+      cut_over(make_failure(errc::deadline, "save: " + what_holds_the_cut() + " after "
+                                              + std::to_string(options_.quiesce_ms_max) + " ms"));
+      dispatch();
       break;
     default: break;
   }

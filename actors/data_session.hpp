@@ -5,6 +5,7 @@
 
 #include <troupe/actors/parameter_protocol.hpp>
 #include <troupe/core/environment.hpp>
+#include <troupe/core/limits.hpp>
 
 namespace troupe {
 
@@ -16,7 +17,7 @@ struct data_peer {
   origin self{};          ///< task and incarnation of the dialler
   incarnation receiver{}; ///< the server's; counter 0: whoever is there
   term_no term{};
-  std::uint64_t frame_bytes_max = std::uint64_t{1} << 30; ///< bulk of one frame, in both directions
+  std::uint64_t frame_bytes_max = limits::frame_bytes; ///< bulk of one frame, in both directions
 };
 
 /// A channel to a server after its welcome, with the frame codec on both sides. One lane.
@@ -33,6 +34,8 @@ public:
   frame_writer& out() { return out_; }
   const incarnation& server() const { return server_; }
   std::uint64_t next_request() { return ++request_; }
+  /// Bytes that went out and came in so far: as long as they grow, the server works.
+  std::uint64_t moved_bytes() const { return out_.sent_bytes() + in_.received_bytes(); }
 
 private:
   data_session(std::unique_ptr<channel> wire, std::uint64_t frame_bytes_max);

@@ -1,5 +1,6 @@
 #include <troupe/actors/device.hpp>
 
+#include <exception>
 #include <utility>
 
 namespace troupe {
@@ -63,7 +64,13 @@ void device_state::run_on_lane(const std::string& what, std::uint8_t then,
                                std::function<void(outcome&)> body) {
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<device_actor>(self_));
   lane_ = env_.lanes.start(what + "-" + text(), [weak, then, out = outcome_, body] {
-    body(*out);
+    try {
+      body(*out);
+    } catch (const std::exception& e) { // no memory for it
+      std::lock_guard lock{out->mutex};
+      out->why =
+        make_failure(errc::out_of_memory, std::string{"no memory to open it: "} + e.what());
+    }
     if (auto strong = weak.lock())
       tell_from_outside(caf::actor_cast<device_actor>(strong), tick{.what = then});
   });

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <new>
 #include <string_view>
 
 #include <troupe/actors/detail/lane_step.hpp>
@@ -12,6 +13,8 @@ std::optional<failure> guarded(const environment& env, const std::function<void(
     return {};
   } catch (const error& e) {
     return e.details();
+  } catch (const std::bad_alloc&) {
+    return current_failure();
   } catch (const std::exception& e) {
     trace(env, "worker.step_threw",
           {{"type", current_exception_name()}, {"what", std::string_view{e.what()}}});

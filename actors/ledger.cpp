@@ -27,6 +27,11 @@ bool ledger::op_set::contains(op_no op) const {
   return std::binary_search(high.begin(), high.end(), op);
 }
 
+void ledger::op_set::make_room(op_no op) {
+  if (value_of(op) >= 64 && high.size() == high.capacity())
+    high.reserve(std::max<std::size_t>(8, 2 * high.capacity()));
+}
+
 void ledger::op_set::insert(op_no op) {
   if (value_of(op) < 64)
     low |= std::uint64_t{1} << value_of(op);
@@ -44,14 +49,11 @@ ledger_verdict ledger::check(const op_key& key) const {
   return known ? ledger_verdict::duplicate : ledger_verdict::fresh;
 }
 
+void ledger::prepare(const op_key& key) { entry_of(key).ops.make_room(key.op); }
+
 void ledger::record(const op_key& key) {
   TROUPE_ASSERT(check(key) == ledger_verdict::fresh, "INV-L1");
-  if (is_program_call(key.closure))
-    return record_call(key);
-  auto at = lower_bound_of(closures_, key.closure);
-  if (at == closures_.end() || at->id != key.closure)
-    at = closures_.insert(at, entry{key.closure, {}});
-  at->ops.insert(key.op);
+  entry_of(key).ops.insert(key.op);
 }
 
 void ledger::settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled) {
@@ -96,14 +98,22 @@ ledger_verdict ledger::check_call(const op_key& key) const {
   return at->ops.contains(key.op) ? ledger_verdict::duplicate : ledger_verdict::fresh;
 }
 
-void ledger::record_call(const op_key& key) {
-  auto from = thread_of(key.closure);
-  auto at = lower_bound_of(calls_, from);
-  if (at == calls_.end() || thread_of(at->id) != from)
-    at = calls_.insert(at, entry{key.closure, {}});
-  if (at->id != key.closure)
-    *at = entry{key.closure, {}}; // a thread's next call begins after its last one was acknowledged
-  at->ops.insert(key.op);
+/// Makes it where there is none. A thread's next call begins after its last one was acknowledged,
+/// and takes its place.
+ledger::entry& ledger::entry_of(const op_key& key) {
+  if (is_program_call(key.closure)) {
+    auto from = thread_of(key.closure);
+    auto at = lower_bound_of(calls_, from);
+    if (at == calls_.end() || thread_of(at->id) != from)
+      at = calls_.insert(at, entry{key.closure, {}});
+    if (at->id != key.closure)
+      *at = entry{key.closure, {}};
+    return *at;
+  }
+  auto at = lower_bound_of(closures_, key.closure);
+  if (at == closures_.end() || at->id != key.closure)
+    at = closures_.insert(at, entry{key.closure, {}});
+  return *at;
 }
 
 } // namespace troupe

@@ -38,6 +38,11 @@ public:
   /// Neither changes anything nor fails. O(log entries).
   ledger_verdict check(const op_key& key) const;
 
+  /// Takes all memory that `record` of this operation needs, so that nothing can fail once it is
+  /// applied. Changes no answer of `check`.
+  /// @pre `check(key)` is fresh.
+  void prepare(const op_key& key);
+
   /// Remembers that the operation was applied. A program call forgets the older call of its thread.
   /// @pre `check(key)` is fresh.
   void record(const op_key& key);
@@ -57,6 +62,7 @@ private:
     std::uint64_t low = 0;
     std::vector<op_no> high{};
     bool contains(op_no op) const;
+    void make_room(op_no op);
     void insert(op_no op);
   };
   struct entry {
@@ -66,7 +72,7 @@ private:
 
   bool is_settled(const closure_id& id) const;
   ledger_verdict check_call(const op_key& key) const;
-  void record_call(const op_key& key);
+  entry& entry_of(const op_key& key);
 
   term_no term_{};            // of the settled list
   std::uint64_t highest_ = 0; // valid when `any_list_`

@@ -1,5 +1,7 @@
 #include <troupe/actors/parameter_client.hpp>
 
+#include <new>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -198,6 +200,17 @@ result<void> parameter_client::add_gathers(const variable_spec& spec, tensor& ro
 }
 
 result<void> parameter_client::run_reads() {
+  struct disown_unless_done { // also when memory runs out on the way
+    std::vector<link_slot>& links;
+    bool done = false;
+    ~disown_unless_done() {
+      if (done)
+        return;
+      for (auto& slot : links)
+        if (slot.link)
+          slot.link->disown_reads(); // nothing may be written into memory that the caller gives up
+    }
+  } guard{links_};
   auto started = for_each_server([this](std::uint32_t server, scratch& work) -> result<void> {
     auto link = link_to(server);
     if (!link)
@@ -214,12 +227,9 @@ result<void> parameter_client::run_reads() {
     }
     return {};
   });
-  auto done = started ? drive(waiting_for::reads, after(env_.clock.now(), options_.reply_max))
-                      : std::move(started);
-  if (!done)
-    for (auto& slot : links_)
-      if (slot.link)
-        slot.link->disown_reads(); // nothing may be written into memory that the caller gives up
+  auto done = started ? drive(waiting_for::reads, never) : std::move(started);
+  if (done)
+    guard.done = true;
   auto refused = take_read_refusals();
   clear_scratch();
   return done ? refused : done;
@@ -229,6 +239,16 @@ result<void> parameter_client::run_reads() {
 // -----------------------------------------------------------------------------------------------------------
 
 result<void> parameter_client::mutate(std::span<const mutation> ops) {
+  try {
+    return mutate_all(ops);
+  } catch (const std::bad_alloc&) {
+    if (push_failed_.code == errc::none) // some servers may have their pieces
+      push_failed_ = make_failure(errc::out_of_memory, "no memory"); // short: takes none itself
+    throw;
+  }
+}
+
+result<void> parameter_client::mutate_all(std::span<const mutation> ops) {
   for (const auto& op : ops) {
     auto known = find(op.variable);
     if (!known)
@@ -286,6 +306,8 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
     if (!op.values.defined() || op.values.type() != dtype::f32 || op.values.size() != 1)
       return refuse(errc::shape_mismatch, "learning rate: values are " + type_and_shape(op.values)
                                             + ", expected one f32");
+    if (auto why = complaint_of_rate(op.values.item<float>()))
+      return refuse(errc::invalid_argument, "set_learning_rate: " + *why);
     return {};
   }
   if (!op.values.defined())
@@ -410,8 +432,7 @@ result<void> parameter_client::send_pieces(std::uint32_t server) {
   if (!link)
     return link.error();
   if (!(*link)->may_push(bytes)) {
-    auto room =
-      drive(waiting_for::window, after(env_.clock.now(), options_.reply_max), server, bytes);
+    auto room = drive(waiting_for::window, never, server, bytes);
     if (!room)
       return room;
     link = link_to(server); // it may have been lost meanwhile

@@ -12,6 +12,7 @@
 #include <troupe/actors/server_link.hpp>
 #include <troupe/actors/tensor_pool.hpp>
 #include <troupe/core/environment.hpp>
+#include <troupe/core/limits.hpp>
 
 namespace troupe {
 
@@ -30,10 +31,13 @@ struct parameter_client_options {
   std::uint32_t lane = 0;
   /// Switches the ledgers off for what this client sends.
   bool at_least_once = false;
-  /// A server that owes an answer for longer is `unavailable`.
-  duration reply_max = std::chrono::seconds{30};
+  /// A server that owes an answer and neither takes nor sends a byte for longer is `unavailable`:
+  /// what counts is that it works, not how long its work takes.
+  duration reply_max = limits::request;
   /// Asked while waiting for a server; true ends the wait as `cancelled`. May be empty.
   std::function<bool()> interrupted{};
+  /// Told while waiting that a server moved something. May be empty.
+  std::function<void()> progressed{};
 };
 
 /// A lane's way to all parameter servers: splits by shard what a step reads and changes, keeps the
@@ -70,8 +74,9 @@ public:
   /// All of `ops` or, when one of them can't be, none. Returns once they are in the windows.
   result<void> mutate(std::span<const mutation> ops);
 
-  /// Waits until all that was sent is acknowledged; the first refusal, if there was one.
-  result<void> finish(time_point deadline);
+  /// Waits until all that was sent is acknowledged, or a server does nothing for `reply_max`, or
+  /// `deadline`; the first refusal, if there was one.
+  result<void> finish(time_point deadline = never);
   /// Forgets the closure. What was sent may still be applied; its answers go nowhere.
   void abandon();
 
@@ -88,6 +93,8 @@ private:
     std::unique_ptr<server_link> link{};
     bool watched = false;
     bool watched_send = false;
+    std::uint64_t moved_bytes = 0; // as last seen
+    time_point moved_at{};         // since when they are so many
   };
   struct scratch {
     std::vector<read_part> reads{};
@@ -110,6 +117,7 @@ private:
   result<void> prepare_blocks(const variable_spec& spec, variable_value& value);
   result<void> add_gathers(const variable_spec& spec, tensor& rows, tensor& to);
   result<void> run_reads();
+  result<void> mutate_all(std::span<const mutation> ops);
   result<void> check(const mutation& op, const variable_spec& spec) const;
   result<void> check_rows(const mutation& op, const variable_spec& spec) const;
   void split(const mutation& op, known_variable& variable);
@@ -121,6 +129,9 @@ private:
   result<void> drive(waiting_for what, time_point deadline, std::uint32_t server = 0,
                      std::uint64_t bytes = 0);
   bool is_done(waiting_for what, std::uint32_t server, std::uint64_t bytes) const;
+  bool owes(waiting_for what, std::uint32_t at, std::uint32_t server) const;
+  void start_watch();
+  result<time_point> watch_progress(waiting_for what, std::uint32_t server);
   result<void> pump_all();
   void watch_all();
 

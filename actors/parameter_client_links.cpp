@@ -2,6 +2,10 @@
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 
+#include <algorithm>
+#include <new>
+#include <utility>
+
 namespace troupe {
 
 result<parameter_client::known_variable*> parameter_client::find(variable_id id) {
@@ -126,8 +130,57 @@ bool parameter_client::is_done(waiting_for what, std::uint32_t server, std::uint
   return true;
 }
 
+bool parameter_client::owes(waiting_for what, std::uint32_t at, std::uint32_t server) const {
+  const auto& link = links_[at].link;
+  if (!link)
+    return false;
+  switch (what) {
+    case waiting_for::reads: return link->reads_pending();
+    case waiting_for::pushes: return link->pushes_pending();
+    case waiting_for::window: return at == server;
+  }
+  return false;
+}
+
+void parameter_client::start_watch() {
+  const auto now = env_.clock.now();
+  for (auto& slot : links_)
+    if (slot.link) {
+      slot.moved_bytes = slot.link->moved_bytes();
+      slot.moved_at = now;
+    }
+}
+
+/// When the first of those that owe an answer will have done nothing for too long.
+result<time_point> parameter_client::watch_progress(waiting_for what, std::uint32_t server) {
+  const auto now = env_.clock.now();
+  auto until = never;
+  bool progress = false;
+  for (std::uint32_t i = 0; i < links_.size(); ++i) {
+    if (!owes(what, i, server))
+      continue;
+    auto& slot = links_[i];
+    const auto moved = slot.link->moved_bytes();
+    if (std::exchange(slot.moved_bytes, moved) != moved) {
+      slot.moved_at = now;
+      progress = true;
+    }
+    const auto late = after(slot.moved_at, options_.reply_max);
+    if (now >= late)
+      return at_server(
+        i, make_failure(what == waiting_for::pushes ? errc::deadline : errc::unavailable,
+                        "no answer in time: for " + std::to_string(to_ms(options_.reply_max))
+                          + " ms it has neither taken nor sent anything"));
+    until = std::min(until, late);
+  }
+  if (progress && options_.progressed)
+    options_.progressed();
+  return until;
+}
+
 result<void> parameter_client::drive(waiting_for what, time_point deadline, std::uint32_t server,
                                      std::uint64_t bytes) {
+  start_watch();
   while (!is_done(what, server, bytes)) {
     if (auto ok = pump_all(); !ok)
       return ok;
@@ -136,16 +189,19 @@ result<void> parameter_client::drive(waiting_for what, time_point deadline, std:
     if (options_.interrupted && options_.interrupted())
       return make_failure(errc::cancelled,
                           "the closure was cancelled while it waited for a parameter server");
+    auto until = watch_progress(what, server);
+    if (!until)
+      return until.error();
     if (env_.clock.now() >= deadline) {
       std::string owing;
-      for (std::size_t i = 0; i < links_.size(); ++i)
-        if (links_[i].link && (links_[i].link->reads_pending() || links_[i].link->pushes_pending()))
+      for (std::uint32_t i = 0; i < links_.size(); ++i)
+        if (owes(what, i, server))
           owing += " ps:" + std::to_string(i);
       auto code = what == waiting_for::pushes ? errc::deadline : errc::unavailable;
       return make_failure(code, "no answer in time from" + owing);
     }
     watch_all();
-    poller_->wait(deadline);
+    poller_->wait(std::min(deadline, *until));
   }
   return push_failed_.code == errc::none || what == waiting_for::reads ? result<void>{}
                                                                        : result<void>{push_failed_};
@@ -157,7 +213,13 @@ result<void> parameter_client::pump_all() {
     auto& slot = links_[server];
     if (!slot.link)
       continue;
-    auto ok = slot.link->pump();
+    auto ok = [&]() -> result<void> {
+      try {
+        return slot.link->pump();
+      } catch (const std::bad_alloc&) { // it may have lost count of its answers
+        return make_failure(errc::out_of_memory, "no memory here for an answer");
+      }
+    }();
     if (ok)
       continue;
     auto why = at_server(server, ok.error());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,7 +23,7 @@
 ///     channel := hello (refused | welcome (question | answer)*)
 namespace troupe {
 
-inline constexpr std::uint16_t data_protocol_version = 2;
+inline constexpr std::uint16_t data_protocol_version = 3;
 
 enum class data_kind : std::uint8_t {
   hello = 1,        ///< hello_meta. First on every channel
@@ -171,12 +172,27 @@ struct read_cut_meta {
   TROUPE_FIELDS(read_cut_meta, cut, from, part)
 };
 
+/// A learning rate that was set by hand, or none.
+struct rate_meta {
+  std::uint8_t is_set = 0;
+  float rate = 0;
+  TROUPE_FIELDS(rate_meta, is_set, rate)
+
+  static rate_meta of(std::optional<float> x) {
+    return {static_cast<std::uint8_t>(x ? 1 : 0), x.value_or(0.0f)};
+  }
+  std::optional<float> value() const {
+    return is_set != 0 ? std::optional{rate} : std::optional<float>{};
+  }
+};
+
 struct cut_meta {
   failure why{};
   std::uint64_t applies = 0;
   dtype type = dtype::f32;
   shape_t shape{};
-  TROUPE_FIELDS(cut_meta, why, applies, type, shape)
+  rate_meta rate{};
+  TROUPE_FIELDS(cut_meta, why, applies, type, shape, rate)
 };
 
 struct restore_meta {
@@ -185,7 +201,9 @@ struct restore_meta {
   dtype type = dtype::f32;
   shape_t shape{};
   std::uint32_t slots = 0;
-  TROUPE_FIELDS(restore_meta, to, applies, type, shape, slots)
+  rate_meta rate{};
+  std::uint8_t only_check = 0; ///< 1: no bulk, nothing changes; answered as if it did
+  TROUPE_FIELDS(restore_meta, to, applies, type, shape, slots, rate, only_check)
 };
 
 /// A struct of the above as a frame's meta.

@@ -1,5 +1,11 @@
 #include <troupe/actors/parameter_server.hpp>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <troupe/core/limits.hpp>
+
 namespace troupe {
 
 parameter_server_state::parameter_server_state(interface::pointer self, const environment& env,
@@ -7,19 +13,19 @@ parameter_server_state::parameter_server_state(interface::pointer self, const en
   : self_{self},
     env_{env},
     options_{std::move(options)},
-    member_{self,
-            env,
-            options_.member,
-            {.on_admitted =
-               [this](const incarnation& inc, const view& current) {
-                 if (options_.on_incarnation)
-                   options_.on_incarnation(inc);
-                 learn_fences(current);
-               },
-             .on_view = [this](const view& current) { learn_fences(current); },
-             .on_fenced =
-               [this] { options_.store->clear(); }, // a server that is taken for dead holds nothing
-             .lanes = {}}} {}
+    member_{
+      self,
+      env,
+      options_.member,
+      {.on_admitted =
+         [this](const incarnation& inc, const view& current) {
+           if (options_.on_incarnation)
+             options_.on_incarnation(inc);
+           learn_fences(current);
+         },
+       .on_view = [this](const view& current) { learn_fences(current); },
+       .on_fenced = [this] { clear_store(); }, // a server that is taken for dead holds nothing
+       .lanes = {}}} {}
 
 auto parameter_server_state::make_behavior() -> interface::behavior_type {
   member_.start();
@@ -74,44 +80,114 @@ term_answer parameter_server_state::on_grant(grant_term& msg) {
   if (auto ok = options_.store->grant_term(msg.header.term, msg.header.sender.nonce); !ok)
     return {.why = at_home(ok.error()), .highest = options_.store->term()};
   if (msg.header.term > before && value_of(before) != 0)
-    options_.store
-      ->clear(); // what was held for an older term is dropped: its program restores a checkpoint
+    clear_store(); // what was held for an older term is dropped: its program restores a checkpoint
   member_.learn_term(msg.header.term);
   return {.why = {}, .highest = msg.header.term};
 }
 
-/// On a lane: filling hundreds of megabytes takes longer than silence is forgiven.
-caf::result<done_answer> parameter_server_state::on_create(create_shards& msg) {
-  auto promise = self_->make_response_promise<done_answer>();
+/// What is being made for those that are dropped now is dropped when it is made.
+void parameter_server_state::clear_store() {
+  for (auto& c : creations_) {
+    c.dropped.clear();
+    for (const auto& spec : c.specs)
+      c.dropped.push_back(spec.id);
+    c.how->unwanted = true;
+  }
+  options_.store->clear();
+}
+
+/// On a lane: filling hundreds of megabytes takes longer than silence is forgiven. Whoever waits is
+/// told now and then how far it is, and asks again.
+caf::result<creation_answer> parameter_server_state::on_create(create_shards& msg) {
+  auto promise = self_->make_response_promise<creation_answer>();
   if (auto why = check(msg.header)) {
-    promise.deliver(done_answer{.why = *why});
+    promise.deliver(creation_answer{.why = *why});
     return promise;
   }
-  creations_.push_back({.specs = std::move(msg.variables), .promise = promise});
+  const std::pair key{msg.header.sender.nonce, msg.creation};
+  auto at = std::find_if(creations_.begin(), creations_.end(),
+                         [&](const creation& c) { return c.key == key; });
+  if (at == creations_.end()) {
+    creations_.push_back(
+      {.key = key, .specs = std::move(msg.variables), .how = std::make_shared<shard_making>()});
+    at = std::prev(creations_.end());
+    at->how->made_piece = [lanes = &env_.lanes](std::uint64_t bytes) {
+      constexpr std::uint64_t worth_it = std::uint64_t{1} << 20;
+      if (bytes >= worth_it)
+        lanes->spend(duration{static_cast<std::int64_t>(bytes)}); // a byte a nanosecond
+    };
+  }
+  at->waiting.push_back(promise);
+  if (!std::exchange(report_timer_set_, true))
+    tell_after(self_, self_handle<interface>(self_),
+               std::chrono::milliseconds{std::clamp<std::uint64_t>(
+                 msg.report_ms, 1, static_cast<std::uint64_t>(to_ms(limits::progress_report)))},
+               tick{.what = report_timer});
   start_creation();
   return promise;
 }
 
 void parameter_server_state::start_creation() {
-  if (maker_ || creations_.empty())
-    return;
-  auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<interface>(self_));
-  made_ = std::make_shared<failure>();
-  maker_ = env_.lanes.start(
-    "make." + std::to_string(options_.member.task.index),
-    [weak, out = made_, store = options_.store, specs = creations_.front().specs,
-     task = options_.member.task] {
-      for (const auto& spec : specs)
-        for (std::uint32_t i = 0; i < spec.shards.size() && out->code == errc::none; ++i)
-          if (spec.shards[i].server == task.index)
-            if (auto ok = store->create(spec, static_cast<shard_index>(i)); !ok)
-              *out = ok.error();
-      if (auto strong = weak.lock())
-        tell_from_outside(caf::actor_cast<interface>(strong), tick{.what = made_timer});
-    });
+  while (!maker_ && !creations_.empty()) {
+    auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<interface>(self_));
+    made_ = std::make_shared<failure>();
+    try {
+      maker_ = env_.lanes.start(
+        "make." + std::to_string(options_.member.task.index),
+        [weak, out = made_, store = options_.store, specs = creations_.front().specs,
+         how = creations_.front().how, task = options_.member.task] {
+          if (auto ok = store->create_all(specs, task.index, how.get()); !ok)
+            *out = std::move(ok.error());
+          if (auto strong = weak.lock())
+            tell_from_outside(caf::actor_cast<interface>(strong), tick{.what = made_timer});
+        });
+    } catch (const std::exception& e) { // no memory for another thread
+      end_creation(make_failure(errc::out_of_memory,
+                                std::string{"there is no lane to make shards on: "} + e.what()));
+    }
+  }
+}
+
+/// Of the first of them.
+void parameter_server_state::end_creation(failure why) {
+  auto ended = std::move(creations_.front());
+  creations_.pop_front();
+  made_bytes_ += ended.how->made_bytes;
+  for (auto id : ended.dropped)
+    options_.store->drop(id);
+  if (why.code == errc::none && !ended.dropped.empty())
+    why = make_failure(errc::cancelled, "the variable was dropped while it was made");
+  if (why.code != errc::none)
+    why = at_home(std::move(why));
+  for (auto& promise : ended.waiting)
+    promise.deliver(creation_answer{.why = why});
+}
+
+void parameter_server_state::report_creations() {
+  report_timer_set_ = false;
+  auto made_bytes = made_bytes_;
+  for (const auto& c : creations_)
+    made_bytes += c.how->made_bytes;
+  for (auto& c : creations_)
+    for (auto& promise : std::exchange(c.waiting, {}))
+      promise.deliver(creation_answer{.working = true, .made_bytes = made_bytes});
+}
+
+void parameter_server_state::forget_creations(std::span<const variable_id> ids) {
+  for (auto& c : creations_) {
+    for (const auto& spec : c.specs)
+      if (std::find(ids.begin(), ids.end(), spec.id) != ids.end()) {
+        mark(env_, "server.creation_dropped");
+        c.dropped.push_back(spec.id);
+      }
+    if (c.dropped.size() >= c.specs.size())
+      c.how->unwanted = true;
+  }
 }
 
 void parameter_server_state::on_tick(const tick& msg) {
+  if (msg.what == report_timer)
+    return report_creations();
   if (msg.what != made_timer) {
     member_.on_tick(msg);
     return;
@@ -120,21 +196,21 @@ void parameter_server_state::on_tick(const tick& msg) {
     return;
   maker_->join(); // it has sent this as its last act
   maker_ = nullptr;
-  auto why = std::move(*made_);
-  creations_.front().promise.deliver(
-    done_answer{.why = why.code == errc::none ? failure{} : at_home(std::move(why))});
-  creations_.pop_front();
+  end_creation(std::move(*made_));
   start_creation();
 }
 
 parameter_server_state::~parameter_server_state() {
   if (maker_)
     maker_->abandon(); // owns what it still fills
+  for (auto& c : creations_)
+    c.how->unwanted = true;
 }
 
 done_answer parameter_server_state::on_drop(drop_shards& msg) {
   if (auto why = check(msg.header))
     return {.why = *why};
+  forget_creations(msg.variables);
   for (auto id : msg.variables)
     options_.store->drop(id);
   return {};

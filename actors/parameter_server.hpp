@@ -2,6 +2,8 @@
 
 #include <deque>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <troupe/actors/member_client.hpp>
@@ -35,19 +37,27 @@ public:
   void on_down(const caf::down_msg& msg) { member_.on_down(msg); }
 
 private:
-  enum timer : std::uint8_t { made_timer = 1 };
+  enum timer : std::uint8_t { made_timer = 1, report_timer = 2 };
+  using creation_promise = caf::typed_response_promise<creation_answer>;
   struct creation {
+    std::pair<std::uint64_t, std::uint64_t> key{}; ///< the coordinator's nonce and number
     std::vector<variable_spec> specs{};
-    caf::typed_response_promise<done_answer> promise{};
+    std::vector<variable_id> dropped{}; ///< of those, meanwhile
+    std::shared_ptr<shard_making> how{};
+    std::vector<creation_promise> waiting{};
   };
   term_answer on_grant(grant_term& msg);
-  caf::result<done_answer> on_create(create_shards& msg);
+  caf::result<creation_answer> on_create(create_shards& msg);
   done_answer on_drop(drop_shards& msg);
   void on_settle(settle_closures& msg);
   done_answer on_take_cut(take_cut& msg);
   done_answer on_drop_cut(drop_cut& msg);
   server_statistics on_query(query_server& msg);
   void start_creation();
+  void end_creation(failure why);
+  void report_creations();
+  void forget_creations(std::span<const variable_id> ids);
+  void clear_store();
   void on_tick(const tick& msg);
   void learn_fences(const view& current);
   failure at_home(failure why) const;
@@ -61,6 +71,8 @@ private:
     creations_{}; ///< the first one is being made; bounded by the coordinator's open requests
   std::unique_ptr<lane> maker_{};
   std::shared_ptr<failure> made_{};
+  std::uint64_t made_bytes_ = 0; ///< by creations that have ended
+  bool report_timer_set_ = false;
   member_client<interface> member_;
 };
 

@@ -37,6 +37,7 @@ public:
   failure take_push_failure() override { return std::exchange(push_refusal_, failure{}); }
   void disown_reads() override;
   void disown_pushes() override;
+  std::uint64_t moved_bytes() const override { return session_->moved_bytes(); }
   channel* wire() override { return &session_->wire(); }
   bool wants_send() const override { return !session_->out().empty(); }
 

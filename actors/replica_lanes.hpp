@@ -26,7 +26,7 @@ struct replica_lanes_options {
   /// given up and replaced.
   std::uint64_t grace_ms = 10'000;
   /// How long a merge call waits for replicas that do not come.
-  duration call_timeout = std::chrono::seconds{60};
+  duration call_timeout = limits::replica_call;
   std::uint32_t lanes_lost_max = 4; ///< that are replaced; one more and every run is refused
   /// How long a lane that waits looks again and again before it sleeps: between the runs of a
   /// training loop, and in merge calls. 0: it sleeps at once.

@@ -1,5 +1,7 @@
 #include <troupe/actors/server_caller.hpp>
 
+#include <utility>
+
 namespace troupe {
 
 result<std::unique_ptr<server_caller>> server_caller::connect(const environment& env,
@@ -50,7 +52,7 @@ result<server_caller::answer> server_caller::wait_answer(std::uint64_t request,
   auto deadline = after(env_.clock.now(), answer_max_);
   auto& in = session_->in();
   answer out;
-  for (;;) {
+  for (auto moved = session_->moved_bytes();;) {
     auto sent = session_->out().pump(session_->wire());
     auto event = in.pump(session_->wire());
     if (!event)
@@ -58,8 +60,13 @@ result<server_caller::answer> server_caller::wait_answer(std::uint64_t request,
     if (*event == frame_event::idle) {
       if (!sent)
         return sent.error();
-      if (env_.clock.now() >= deadline)
-        return make_failure(errc::deadline, session_->wire().peer() + ": no answer in time");
+      const auto now = env_.clock.now();
+      if (const auto seen = session_->moved_bytes(); std::exchange(moved, seen) != seen)
+        deadline = after(now, answer_max_); // it works
+      if (now >= deadline)
+        return make_failure(errc::deadline, session_->wire().peer() + ": no answer in time: for "
+                                              + std::to_string(to_ms(answer_max_))
+                                              + " ms it has neither taken nor sent anything");
       poller_->watch(session_->wire(), !*sent);
       poller_->wait(deadline);
       continue;
@@ -130,14 +137,16 @@ result<cut_piece> server_caller::read_cut(cut_id cut, variable_id variable, shar
     return make_failure(errc::bad_frame, "cut_reply: " + std::to_string(bytes) + " bytes for "
                                            + to_string(meta->type) + to_string(meta->shape));
   if (bytes == 0)
-    return cut_piece{tensor{meta->type, meta->shape}, meta->applies};
+    return cut_piece{tensor{meta->type, meta->shape}, meta->applies, meta->rate.value()};
   auto kept = std::make_shared<tensor>(std::move(got->bulk));
   auto* data = kept->mutable_bytes().data();
-  return cut_piece{tensor{meta->type, meta->shape, std::move(kept), data}, meta->applies};
+  return cut_piece{tensor{meta->type, meta->shape, std::move(kept), data}, meta->applies,
+                   meta->rate.value()};
 }
 
 result<void> server_caller::restore(variable_id variable, shard_index shard, const tensor& values,
-                                    std::span<const tensor> slots, std::uint64_t applies) {
+                                    std::span<const tensor> slots, std::uint64_t applies,
+                                    std::optional<float> rate) {
   std::vector<bulk_part> bulk{bulk_of(values)};
   for (const auto& slot : slots) {
     if (slot.type() != values.type() || slot.shape() != values.shape())
@@ -152,8 +161,18 @@ result<void> server_caller::restore(variable_id variable, shard_index shard, con
                     applies,
                     values.type(),
                     values.shape(),
-                    static_cast<std::uint32_t>(slots.size())};
+                    static_cast<std::uint32_t>(slots.size()),
+                    rate_meta::of(rate),
+                    0};
   return call_done(data_kind::restore, encode_meta(std::move(meta)), std::move(bulk));
+}
+
+result<void> server_caller::check_restore(variable_id variable, shard_index shard, dtype type,
+                                          const shape_t& shape, std::size_t slots,
+                                          std::optional<float> rate) {
+  restore_meta meta{{variable, shard},   0, type, shape, static_cast<std::uint32_t>(slots),
+                    rate_meta::of(rate), 1};
+  return call_done(data_kind::restore, encode_meta(std::move(meta)), {});
 }
 
 result<store_stats> server_caller::stats() {

@@ -7,19 +7,20 @@
 #include <troupe/actors/blob_table.hpp>
 #include <troupe/actors/data_session.hpp>
 #include <troupe/actors/server_vault.hpp>
+#include <troupe/core/limits.hpp>
 
 namespace troupe {
 
 /// One question at a time to a server lane: blobs, parts of cuts, restores, statistics. Waits on
-/// the calling thread or lane, at most `answer_max` a call. One thread at a time. A call that fails
-/// by its channel ends the caller: `connection_lost` from then on.
+/// the calling thread or lane for as long as the server takes or sends something; `deadline` once
+/// it does neither for `answer_max`. One thread at a time. A call that fails by its channel ends
+/// the caller: `connection_lost` from then on.
 class server_caller final : public server_vault {
 public:
   /// Dials and greets; errors as `data_session::open`.
   static result<std::unique_ptr<server_caller>> connect(const environment& env,
                                                         const data_peer& peer, time_point deadline,
-                                                        duration answer_max = std::chrono::seconds{
-                                                          30});
+                                                        duration answer_max = limits::request);
   ~server_caller() override;
 
   /// `too_large` when the table is full. `bytes` are copied to the channel from where they are.
@@ -31,7 +32,11 @@ public:
   result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard,
                              std::uint32_t part) override;
   result<void> restore(variable_id variable, shard_index shard, const tensor& values,
-                       std::span<const tensor> slots, std::uint64_t applies) override;
+                       std::span<const tensor> slots, std::uint64_t applies,
+                       std::optional<float> rate = {}) override;
+  result<void> check_restore(variable_id variable, shard_index shard, dtype type,
+                             const shape_t& shape, std::size_t slots,
+                             std::optional<float> rate) override;
   result<store_stats> stats();
 
 private:

@@ -1,6 +1,7 @@
 #include <troupe/actors/server_lane.hpp>
 
 #include <algorithm>
+#include <new>
 
 #include <troupe/actors/detail/server_session.hpp>
 #include <troupe/core/mac.hpp>
@@ -35,24 +36,33 @@ result<std::string> server_lane::open() {
 void server_lane::run() {
   TROUPE_ASSERT(listener_ != nullptr, "server_lane: open() comes before run()");
   while (!stopped_.load(std::memory_order_acquire)) {
-    if (any_order_.exchange(false, std::memory_order_acq_rel))
-      take_orders();
-    accept_new();
-    bool more = false;
-    auto now = env_.clock.now();
-    auto deadline = never;
-    for (auto& s : sessions_) {
-      more = serve(*s) || more;
-      if (now >= s->until)
-        s->ended = true;
-      if (!s->ended)
-        deadline = std::min(deadline, watch(*s));
+    try {
+      turn();
+    } catch (const std::bad_alloc&) { // outside of any call: others may give some back
+      mark(env_, "server.out_of_memory");
+      env_.lanes.yield();
     }
-    bool room = drop_ended() && !listening_watched_; // for one that waits to be accepted
-    if (!more && !room)
-      poller_->wait(deadline);
   }
   close_all();
+}
+
+void server_lane::turn() {
+  if (any_order_.exchange(false, std::memory_order_acq_rel))
+    take_orders();
+  accept_new();
+  bool more = false;
+  auto now = env_.clock.now();
+  auto deadline = never;
+  for (auto& s : sessions_) {
+    more = serve(*s) || more;
+    if (now >= s->until)
+      s->ended = true;
+    if (!s->ended)
+      deadline = std::min(deadline, watch(*s));
+  }
+  bool room = drop_ended() && !listening_watched_; // for one that waits to be accepted
+  if (!more && !room)
+    poller_->wait(deadline);
 }
 
 void server_lane::stop() {
@@ -113,17 +123,31 @@ void server_lane::accept_new() {
         poller_->watch(*listener_);
       return;
     }
-    sessions_.push_back(std::make_unique<session>(std::move(wire), options_.frame_bytes_max));
-    sessions_.back()->until = after(env_.clock.now(), options_.hello_max);
-    channel_count_.store(sessions_.size());
-    trace(env_, "server.channel_accepted", {{"peer", sessions_.back()->wire->peer()}});
+    accept(std::move(wire));
   }
   if (std::exchange(listening_watched_, false))
     poller_->forget(*listener_);
 }
 
+void server_lane::accept(std::unique_ptr<channel> wire) {
+  sessions_.push_back(std::make_unique<session>(std::move(wire), options_.frame_bytes_max));
+  sessions_.back()->until = after(env_.clock.now(), options_.hello_max);
+  channel_count_.store(sessions_.size());
+  trace(env_, "server.channel_accepted", {{"peer", sessions_.back()->wire->peer()}});
+}
+
 // True when there is more to do without waiting.
 bool server_lane::serve(session& s) {
+  try {
+    return serve_frames(s);
+  } catch (const std::bad_alloc&) { // between two calls: nobody could be told which one failed
+    mark(env_, "server.out_of_memory");
+    s.ended = true;
+    return false;
+  }
+}
+
+bool server_lane::serve_frames(session& s) {
   auto flush = [&] {
     if (s.deaf)
       return;
@@ -157,7 +181,7 @@ bool server_lane::serve(session& s) {
       s.ended = s.ended || s.deaf;
       return false;
     }
-    auto ok = *event == frame_event::need_bulk ? place_bulk(s) : handle(s);
+    auto ok = take(s, *event);
     if (!ok)
       finish_refused(s, std::move(ok.error()));
     frames += *event == frame_event::complete ? 1 : 0;
@@ -165,6 +189,24 @@ bool server_lane::serve(session& s) {
   flush();
   // The reader may hold frames that came with the last ones and that no poller sees.
   return !s.ending && !s.ended && s.out.queued_bytes() <= options_.queued_bytes_max;
+}
+
+result<void> server_lane::take(session& s, frame_event event) {
+  try {
+    return event == frame_event::need_bulk ? place_bulk(s) : handle(s);
+  } catch (const std::bad_alloc&) {
+    mark(env_, "server.out_of_memory");
+    s.pieces.clear();
+    s.tensors.clear();
+    s.blob = {};
+    if (event == frame_event::complete)
+      answer_no_memory(s);
+    else {
+      s.no_memory = s.placed = true;
+      s.in.discard();
+    }
+    return {};
+  }
 }
 
 // Watches for what the session waits for; the time at which it wants its turn anyway.

@@ -14,6 +14,7 @@
 #include <troupe/actors/parameter_protocol.hpp>
 #include <troupe/actors/shard_store.hpp>
 #include <troupe/core/environment.hpp>
+#include <troupe/core/limits.hpp>
 
 namespace troupe {
 
@@ -26,9 +27,9 @@ struct server_lane_options {
   std::uint32_t channels_max = 256;     ///< more wait until one ends
   /// Of answers that a channel's peer has not taken; above it no more of its questions are read.
   std::uint64_t queued_bytes_max = std::uint64_t{64} << 20;
-  std::uint64_t frame_bytes_max = std::uint64_t{1}
-                                  << 30;         ///< bulk of one frame: what a push is staged in
-  duration hello_max = std::chrono::seconds{10}; ///< a channel without a hello is closed after that
+  std::uint64_t frame_bytes_max =
+    limits::frame_bytes;              ///< bulk of one frame: what a push is staged in
+  duration hello_max = limits::hello; ///< a channel without a hello is closed after that
 };
 
 /// The lane of a parameter server: accepts channels, reads frames, works on the store, answers. All
@@ -37,8 +38,9 @@ struct server_lane_options {
 ///
 /// A push is staged whole, in memory of its own or in the channel's, and applied only once all of
 /// it is there and its frame's checksum held, so one that is cut short changes nothing (INV-S2).
-/// Frames of one channel are served in order, a turn at a time. Marks: server.push_cut_short,
-/// server.fenced_refused.
+/// Frames of one channel are served in order, a turn at a time. What there is no memory for fails
+/// that one call, as `out_of_memory`; the channel goes on. Marks: server.push_cut_short,
+/// server.fenced_refused, server.out_of_memory.
 class server_lane {
 public:
   server_lane(const environment& env, server_lane_options options);
@@ -65,8 +67,13 @@ public:
 private:
   struct session;
 
+  void turn();
   void accept_new();
+  void accept(std::unique_ptr<channel> wire);
   bool serve(session& s);
+  bool serve_frames(session& s);
+  result<void> take(session& s, frame_event event);
+  void answer_no_memory(session& s);
   bool drop_ended();
   void close_all();
   time_point watch(session& s);
@@ -82,6 +89,7 @@ private:
   result<void> on_read(session& s);
   result<void> on_gather(session& s);
   result<void> on_mutate(session& s);
+  result<mutation_answer> mutate(const mutation_piece& piece, const origin& from);
   result<void> on_put_blob(session& s);
   result<void> on_get_blob(session& s);
   result<void> on_drop_blob(session& s);

@@ -2,6 +2,8 @@
 #include <troupe/actors/detail/server_session.hpp>
 
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace troupe {
 
@@ -73,7 +75,11 @@ result<void> server_lane::place_bulk(session& s) {
       break;
     }
     case data_kind::put_blob:
-      s.blob.resize(bytes);
+      if (options_.blobs && bytes > options_.blobs->bytes_max())
+        return make_failure(errc::too_large,
+                            "a blob of " + std::to_string(bytes) + " bytes, at most "
+                              + std::to_string(options_.blobs->bytes_max()) + " are kept");
+      s.blob.resize(options_.blobs ? bytes : 0);
       parts.push_back(std::as_writable_bytes(std::span{s.blob}));
       break;
     case data_kind::restore: {
@@ -85,9 +91,12 @@ result<void> server_lane::place_bulk(session& s) {
                                                + " slots of " + to_string(meta->type)
                                                + to_string(meta->shape));
       auto each = static_cast<std::uint64_t>(count_of(meta->shape)) * size_of(meta->type);
-      if (each * (1 + meta->slots) != bytes)
-        return wrong_size("restore", bytes, each * (1 + meta->slots));
+      auto expected = meta->only_check != 0 ? 0 : each * (1 + meta->slots);
+      if (expected != bytes)
+        return wrong_size("restore", bytes, expected);
       s.tensors.clear();
+      if (meta->only_check != 0)
+        break;
       for (std::uint32_t i = 0; i < 1 + meta->slots; ++i) {
         s.tensors.emplace_back(meta->type, meta->shape);
         parts.push_back(s.tensors.back().mutable_bytes());
@@ -117,6 +126,10 @@ result<void> server_lane::handle(session& s) {
       return ok;
   s.placed = false;
   s.receiving_push = false;
+  if (std::exchange(s.no_memory, false)) {
+    answer_no_memory(s);
+    return {};
+  }
   switch (kind) {
     case data_kind::hello: return on_hello(s);
     case data_kind::read: return on_read(s);
@@ -174,6 +187,37 @@ void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta,
     bulk.clear();
   }
   answer(s, kind, encode_meta(std::move(meta)), std::move(bulk));
+}
+
+// The call of the frame that is complete fails.
+void server_lane::answer_no_memory(session& s) {
+  const auto& header = s.in.header();
+  outcome_meta end{make_failure(
+    errc::out_of_memory, std::string{options_.store ? "this server" : "the coordinator"}
+                           + " has no memory for a call of kind " + std::to_string(header.kind)
+                           + " with " + std::to_string(header.bulk_bytes) + " bytes")};
+  switch (static_cast<data_kind>(header.kind)) {
+    case data_kind::read:
+      return answer(s, data_kind::read_reply, encode_meta(blocks_meta{std::move(end.why), {}}));
+    case data_kind::gather:
+      return answer(s, data_kind::gather_reply, encode_meta(blocks_meta{std::move(end.why), {}}));
+    case data_kind::mutate: {
+      ack_meta all;
+      if (auto meta = decode_meta<mutate_meta>(s.in.meta(), "mutate"))
+        all.answers.resize(meta->pieces.size(), piece_answer{0, 0, end.why});
+      return answer(s, data_kind::mutate_ack, encode_meta(std::move(all)));
+    }
+    case data_kind::read_cut: {
+      cut_meta piece;
+      piece.why = std::move(end.why);
+      return answer(s, data_kind::cut_reply, encode_meta(std::move(piece)));
+    }
+    case data_kind::get_blob: return answer(s, data_kind::blob_reply, encode_meta(std::move(end)));
+    case data_kind::put_blob:
+    case data_kind::drop_blob:
+    case data_kind::restore: return answer(s, data_kind::done, encode_meta(std::move(end)));
+    default: s.ended = true;
+  }
 }
 
 // -- parameters
@@ -302,6 +346,18 @@ blocks_meta server_lane::collect_rows(session& s, std::span<const rows_wanted> f
   return out;
 }
 
+result<mutation_answer> server_lane::mutate(const mutation_piece& piece, const origin& from) {
+  try {
+    return options_.store ? options_.store->mutate(piece, from)
+                          : result<mutation_answer>{no_store()};
+  } catch (const std::bad_alloc&) { // before anything changed
+    mark(env_, "server.out_of_memory");
+    return make_failure(errc::out_of_memory, "no memory to change variable "
+                                               + std::to_string(value_of(piece.variable))
+                                               + " shard " + std::to_string(value_of(piece.shard)));
+  }
+}
+
 result<void> server_lane::on_mutate(session& s) {
   if (!s.in.viewed().empty())
     s.pieces = pieces_in(std::exchange(s.push, {}), s.in.viewed());
@@ -309,8 +365,7 @@ result<void> server_lane::on_mutate(session& s) {
   bool fenced = false;
   for (const auto& piece : s.pieces) {
     piece_answer one;
-    auto done =
-      options_.store ? options_.store->mutate(piece, s.from) : result<mutation_answer>{no_store()};
+    auto done = mutate(piece, s.from);
     if (done) {
       one.duplicate = done->duplicate ? 1 : 0;
       one.version = done->version;
@@ -337,12 +392,13 @@ result<void> server_lane::on_read_cut(session& s) {
   std::vector<bulk_part> bulk;
   auto part = options_.store ? options_.store->read_cut(meta->cut, meta->from.variable,
                                                         meta->from.shard, meta->part)
-                             : result<std::pair<tensor, std::uint64_t>>{no_store()};
+                             : result<cut_piece>{no_store()};
   if (part) {
-    out.type = part->first.type();
-    out.shape = part->first.shape();
-    out.applies = part->second;
-    bulk.push_back(bulk_of(part->first));
+    out.type = part->rows.type();
+    out.shape = part->rows.shape();
+    out.applies = part->applies;
+    out.rate = rate_meta::of(part->rate);
+    bulk.push_back(bulk_of(part->rows));
   } else {
     out.why = std::move(part.error());
   }
@@ -355,9 +411,16 @@ result<void> server_lane::on_restore(session& s) {
   if (!meta)
     return meta.error();
   auto all = std::exchange(s.tensors, {});
-  answer_done(s, options_.store ? options_.store->restore(meta->to.variable, meta->to.shard, all[0],
-                                                          std::span{all}.subspan(1), meta->applies)
-                                : result<void>{no_store()});
+  const auto& to = meta->to;
+  auto rate = meta->rate.value();
+  if (!options_.store)
+    answer_done(s, no_store());
+  else if (meta->only_check != 0)
+    answer_done(s, options_.store->check_restore(to.variable, to.shard, meta->type, meta->shape,
+                                                 meta->slots, rate));
+  else
+    answer_done(s, options_.store->restore(to.variable, to.shard, all[0], std::span{all}.subspan(1),
+                                           meta->applies, rate));
   return {};
 }
 

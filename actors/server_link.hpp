@@ -72,6 +72,9 @@ public:
   virtual void disown_reads() = 0;
   virtual void disown_pushes() = 0;
 
+  /// Grows as long as the server takes questions or sends answers.
+  virtual std::uint64_t moved_bytes() const = 0;
+
   /// What to wait on; null when there is nothing to wait for.
   virtual channel* wire() = 0;
   virtual bool wants_send() const = 0;
@@ -94,6 +97,7 @@ public:
   failure take_push_failure() override { return std::exchange(push_refusal_, failure{}); }
   void disown_reads() override {}
   void disown_pushes() override {}
+  std::uint64_t moved_bytes() const override { return 0; }
   channel* wire() override { return nullptr; }
   bool wants_send() const override { return false; }
 

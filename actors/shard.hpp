@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +31,7 @@ struct shard_state {
   std::vector<tensor> slots{}; ///< as many as `slot_count` of the optimizer, in its order
   std::uint64_t applies = 0;   ///< updates applied through the optimizer: Adam's t
   std::uint64_t version = 0;
+  std::optional<float> rate{}; ///< the learning rate that was set by hand; none: the schedule's
 };
 
 /// Answer to a mutating operation on one shard.
@@ -54,6 +57,14 @@ struct mutation_piece {
   tensor indices{};
 };
 
+/// Follows shards that are being made, from other threads.
+struct shard_making {
+  std::atomic<std::uint64_t> made_bytes{0}; ///< grows while it goes on
+  std::atomic<bool> unwanted{false};        ///< set: it ends as `cancelled`
+  /// Called on the lane that makes them, with the bytes of each piece. May be empty.
+  std::function<void(std::uint64_t bytes)> made_piece{};
+};
+
 /// Who may still change a shard: asked under the shard's lock, so that once a fence is set and the
 /// locks were taken once, nothing fenced is applied any more.
 class piece_gate {
@@ -73,9 +84,9 @@ class shard {
 public:
   /// The shard with its initial rows (kernels/random_init) and slots. `invalid_argument` for a
   /// specification that cannot be: rows out of order, an index past the shards, an optimizer for
-  /// integers.
+  /// integers. `out_of_memory` names the bytes. `how` may be null.
   static result<std::shared_ptr<shard>> create(std::shared_ptr<const variable_spec> spec,
-                                               shard_index index);
+                                               shard_index index, shard_making* how = nullptr);
 
   const variable_spec& spec() const { return *spec_; }
   shard_index index() const { return index_; }
@@ -91,7 +102,8 @@ public:
   /// `to`. All of one version. `out_of_range` names the row; `invalid_argument` when `to` has
   /// another size.
   result<std::uint64_t> gather(std::span<const std::int64_t> rows, mutable_bytes to);
-  /// Applies the piece, or drops it as the ledger says. Nothing changes when it fails.
+  /// Applies the piece, or drops it as the ledger says. Nothing changes when it fails, nor when it
+  /// throws std::bad_alloc.
   result<mutation_answer> mutate(const mutation_piece& piece, const origin& from = {},
                                  const piece_gate* gate = nullptr,
                                  ledger_verdict* verdict = nullptr);
@@ -102,9 +114,15 @@ public:
 
   /// Values, slots and counters of one version.
   shard_state state();
-  /// Replaces values, slots and t; counts as one change of version; the ledger stays. No slots at
-  /// all: they start anew.
-  result<void> restore(const tensor& values, std::span<const tensor> slots, std::uint64_t applies);
+  /// Replaces values, slots, t and the learning rate that was set by hand (none: the optimizer's
+  /// schedule is back in force); counts as one change of version; the ledger stays. No slots at
+  /// all: they start anew. Errors as `check_restore`; nothing has changed then.
+  result<void> restore(const tensor& values, std::span<const tensor> slots, std::uint64_t applies,
+                       std::optional<float> rate = {});
+  /// Whether `restore` takes values and `slots` slots of that type and shape: `invalid_argument`,
+  /// `dtype_mismatch`, `shape_mismatch`, naming what was expected.
+  result<void> check_restore(troupe::dtype type, const shape_t& shape, std::size_t slots,
+                             std::optional<float> rate = {}) const;
 
   /// The learning rate that the next update will use.
   float learning_rate();
@@ -116,7 +134,12 @@ private:
   failure complaint(errc code, mutation_kind kind, const std::string& what) const;
   result<void> check(const mutation_piece& piece) const;
   result<void> check_indices(const mutation_piece& piece) const;
-  void start_slots();
+  result<void> check_restored(const std::string& what, troupe::dtype type,
+                              const shape_t& shape) const;
+  bool start(shard_making* how);
+  bool start_values(shard_making* how);
+  bool start_slots(shard_making* how = nullptr);
+  void set_rate(std::optional<float> rate);
   void change(const mutation_piece& piece);
   template <class T>
   void apply_dense(const tensor& gradient);
@@ -139,7 +162,8 @@ private:
   std::mutex mutex_{};
   cow_buffer values_{};
   std::vector<cow_buffer> slots_{};
-  optimizer_spec optimizer_{}; // its learning rate can be replaced
+  optimizer_spec optimizer_{};  // its learning rate can be replaced
+  std::optional<float> rate_{}; // by this one
   std::uint64_t version_ = 0;
   std::uint64_t applies_ = 0;
   ledger ledger_{};

@@ -1,6 +1,7 @@
 #include <troupe/actors/shard_store.hpp>
 
 #include <mutex>
+#include <new>
 #include <sstream>
 
 #include <cereal/types/string.hpp>
@@ -45,10 +46,10 @@ failure superseded(term_no given, term_no seen) {
 // -- shards
 // -------------------------------------------------------------------------------------------------------------
 
-result<void> shard_store::create(const variable_spec& spec, shard_index index) {
-  auto same = [&](const shard& there) -> result<void> {
+result<bool> shard_store::create(const variable_spec& spec, shard_index index, shard_making* how) {
+  auto same = [&](const shard& there) -> result<bool> {
     if (bytes_of(there.spec()) == bytes_of(spec))
-      return {};
+      return false;
     auto ours = describe(there.spec());
     auto theirs = describe(spec);
     return make_failure(errc::mismatch,
@@ -58,14 +59,43 @@ result<void> shard_store::create(const variable_spec& spec, shard_index index) {
   if (auto there = find(spec.id, index))
     return same(*there);
   // Made outside the lock: filling takes time.
-  auto made = shard::create(std::make_shared<const variable_spec>(spec), index);
+  auto made = shard::create(std::make_shared<const variable_spec>(spec), index, how);
   if (!made)
     return made.error();
   std::unique_lock lock{map_mutex_};
   auto [at, is_new] = shards_.try_emplace({spec.id, index}, *made);
   if (is_new)
     event("server.shard_made", {{"variable", spec.id}, {"shard", index}});
-  return is_new ? result<void>{} : same(*at->second);
+  return is_new ? result<bool>{true} : same(*at->second);
+}
+
+result<void> shard_store::create_all(const std::vector<variable_spec>& specs, std::uint32_t server,
+                                     shard_making* how) {
+  std::vector<shard_key> made;
+  auto one = [&](const variable_spec& spec, shard_index index) -> result<bool> {
+    try {
+      made.reserve(made.size() + 1);
+      return create(spec, index, how);
+    } catch (const std::bad_alloc&) {
+      return make_failure(errc::out_of_memory, name_of(spec.id, index) + ": no memory to make it");
+    }
+  };
+  for (const auto& spec : specs)
+    for (std::uint32_t i = 0; i < spec.shards.size(); ++i) {
+      if (spec.shards[i].server != server)
+        continue;
+      auto is_new = one(spec, shard_index{i});
+      if (is_new && *is_new)
+        made.emplace_back(spec.id, shard_index{i});
+      if (is_new)
+        continue;
+      std::unique_lock lock{map_mutex_};
+      for (const auto& key : made)
+        shards_.erase(key);
+      generation_.fetch_add(1, std::memory_order_release);
+      return std::move(is_new.error());
+    }
+  return {};
 }
 
 void shard_store::drop(variable_id variable) {
@@ -258,9 +288,8 @@ result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
   return out;
 }
 
-result<std::pair<tensor, std::uint64_t>> shard_store::read_cut(cut_id id, variable_id variable,
-                                                               shard_index index,
-                                                               std::uint32_t part) const {
+result<cut_piece> shard_store::read_cut(cut_id id, variable_id variable, shard_index index,
+                                        std::uint32_t part) const {
   std::shared_lock lock{map_mutex_};
   auto at = cuts_.find(id);
   if (at == cuts_.end())
@@ -272,13 +301,13 @@ result<std::pair<tensor, std::uint64_t>> shard_store::read_cut(cut_id id, variab
                                            + std::to_string(part) + " of "
                                            + name_of(variable, index));
   const auto& state = found->second;
-  return std::pair{part == 0 ? state.values : state.slots[part - 1], state.applies};
+  return cut_piece{part == 0 ? state.values : state.slots[part - 1], state.applies, state.rate};
 }
 
 result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index,
                                      std::uint32_t part) const {
   auto got = read_cut(id, variable, index, part);
-  return got ? result<tensor>{std::move(got->first)} : got.error();
+  return got ? result<tensor>{std::move(got->rows)} : got.error();
 }
 
 void shard_store::drop_cut(cut_id id) {
@@ -287,14 +316,22 @@ void shard_store::drop_cut(cut_id id) {
 }
 
 result<void> shard_store::restore(variable_id variable, shard_index index, const tensor& values,
-                                  std::span<const tensor> slots, std::uint64_t applies) {
+                                  std::span<const tensor> slots, std::uint64_t applies,
+                                  std::optional<float> rate) {
   auto at = get(variable, index);
   if (!at)
     return at.error();
-  auto done = (*at)->restore(values, slots, applies);
+  auto done = (*at)->restore(values, slots, applies, rate);
   if (done)
     event("server.restored", {{"variable", variable}, {"shard", index}});
   return done;
+}
+
+result<void> shard_store::check_restore(variable_id variable, shard_index index, dtype type,
+                                        const shape_t& shape, std::size_t slots,
+                                        std::optional<float> rate) const {
+  auto at = get(variable, index);
+  return at ? (*at)->check_restore(type, shape, slots, rate) : at.error();
 }
 
 store_stats shard_store::stats() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <utility>
@@ -26,6 +27,13 @@ struct store_stats {
   std::uint64_t shards = 0;
   TROUPE_FIELDS(store_stats, pushes_applied, duplicates_dropped, settled_dropped, refused, reads,
                 bytes, shards)
+};
+
+/// One part of a shard as it stood at a cut.
+struct cut_piece {
+  tensor rows{};
+  std::uint64_t applies = 0;
+  std::optional<float> rate{}; ///< the learning rate that was set by hand
 };
 
 /// What of a cut belongs to one shard.
@@ -58,8 +66,13 @@ public:
   // -- shards
   // --------------------------------------------------------------------------------------------------------
 
-  /// Idempotent by (id, shard); `mismatch` names both specifications when they differ.
-  result<void> create(const variable_spec& spec, shard_index index);
+  /// Idempotent by (id, shard); `mismatch` names both specifications when they differ. False: it
+  /// was there. Other errors as `shard::create`; `how` may be null.
+  result<bool> create(const variable_spec& spec, shard_index index, shard_making* how = nullptr);
+  /// All shards of `specs` that server `server` holds, or none: where one can't be had, those that
+  /// this call made go again.
+  result<void> create_all(const std::vector<variable_spec>& specs, std::uint32_t server,
+                          shard_making* how = nullptr);
   /// Forgets all shards of the variable; none is no error.
   void drop(variable_id variable);
   /// Forgets everything but fences and terms.
@@ -119,13 +132,18 @@ public:
   /// Part 0: the values, part 1 + i: slot i. `not_found` names the cut.
   result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index,
                           std::uint32_t part) const;
-  /// The same with the shard's count of updates at the cut.
-  result<std::pair<tensor, std::uint64_t>> read_cut(cut_id cut, variable_id variable,
-                                                    shard_index index, std::uint32_t part) const;
+  /// The same with the shard's count of updates and learning rate at the cut.
+  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index index,
+                             std::uint32_t part) const;
   void drop_cut(cut_id cut);
   /// As `shard::restore`.
   result<void> restore(variable_id variable, shard_index index, const tensor& values,
-                       std::span<const tensor> slots, std::uint64_t applies);
+                       std::span<const tensor> slots, std::uint64_t applies,
+                       std::optional<float> rate = {});
+  /// As `shard::check_restore`; `unknown_variable` when the shard is not there.
+  result<void> check_restore(variable_id variable, shard_index index, dtype type,
+                             const shape_t& shape, std::size_t slots,
+                             std::optional<float> rate = {}) const;
 
   store_stats stats() const;
 

@@ -91,6 +91,8 @@ result<void> shard::check(const mutation_piece& piece) const {
     if (piece.values.type() != dtype::f32 || !piece.values.defined() || piece.values.size() != 1)
       return complaint(errc::shape_mismatch, kind,
                        "values are " + type_and_shape(piece.values) + ", expected one f32");
+    if (auto why = complaint_of_rate(piece.values.item<float>()))
+      return complaint(errc::invalid_argument, kind, *why);
     return {};
   }
   if (piece.indices.defined())
@@ -161,8 +163,7 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
 
 void shard::change(const mutation_piece& piece) {
   if (piece.kind == mutation_kind::set_learning_rate) {
-    optimizer_.learning_rate = schedule_spec{};
-    optimizer_.learning_rate.initial = piece.values.item<float>();
+    set_rate(piece.values.item<float>());
     return;
   }
   const bool all_rows = piece.kind == mutation_kind::apply

@@ -10,7 +10,6 @@ constexpr int hung_step_exit_code = static_cast<int>(exit_code::step_deadline);
 constexpr std::uint64_t leave_ms = 1'000;
 /// The longest that an end waits for others to be reported with.
 constexpr std::uint64_t report_ms_max = 1;
-constexpr std::uint64_t create_ms_max = 10'000;
 /// Results in one report, so that it stays a small message.
 constexpr std::size_t report_bytes_max = message_bytes_max - 8 * 1024;
 } // namespace
@@ -111,17 +110,17 @@ void worker_state::on_admit(admit_worker& msg) {
 
 namespace {
 
-/// Looks up from time to time, so that a step which is cancelled or given up doesn't wait on.
+/// Looks up from time to time, so that a step which is cancelled or given up doesn't wait on. The
+/// coordinator answers once the servers have made the variable, or one of them makes no progress;
+/// should it be lost, the worker's life ends.
 result<variable_spec> await_variable(const environment& env, promise_slot<variable_spec>& reply,
                                      const std::string& name,
                                      const std::function<bool()>& interrupted) {
   constexpr std::chrono::milliseconds look_up{20};
   const auto what = "create variable '" + name + "'";
-  const auto deadline = after(env.clock.now(), std::chrono::milliseconds{2 * create_ms_max});
   for (;;) {
-    auto now = env.clock.now();
-    auto made = reply.poll_until(std::min(deadline, after(now, look_up)), what);
-    if (made || made.error().code != errc::deadline || now >= deadline)
+    auto made = reply.poll_until(after(env.clock.now(), look_up), what);
+    if (made || made.error().code != errc::deadline)
       return made;
     if (interrupted())
       return make_failure(errc::cancelled, what + ": the step was interrupted");
@@ -153,18 +152,29 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
   auto reply = msg.reply.value;
   if (!reply) // came over the network, where nobody may ask this
     return;
+  ask_variable(std::move(msg.wanted), std::move(reply));
+}
+
+/// Asks again, of the coordinator that is there, when the answer takes longer than a request may:
+/// it finds the same variable.
+void worker_state::ask_variable(variable_spec wanted,
+                                std::shared_ptr<promise_slot<variable_spec>> reply) {
   if (!coordinator_)
     return reply->set(make_failure(errc::cancelled, "the worker is not in the cluster any more"));
+  const auto limit =
+    std::chrono::duration_cast<std::chrono::milliseconds>(options_.lanes.request_max);
+  const auto asked = env_.clock.now();
   ask(
-    self_, coordinator_, std::chrono::milliseconds{create_ms_max},
-    request_variable{.header = member_.header(), .wanted = std::move(msg.wanted)},
+    self_, coordinator_, limit, request_variable{.header = member_.header(), .wanted = wanted},
     [reply](variable_answer& answer) {
       if (answer.why.code != errc::none)
         reply->set(std::move(answer.why));
       else
         reply->set(std::move(answer.made));
     },
-    [reply](const std::string& why) {
+    [this, reply, wanted, asked, limit](const std::string& why) {
+      if (env_.clock.now() - asked >= limit) // it may be at work on it
+        return ask_variable(wanted, reply);
       reply->set(make_failure(errc::unavailable,
                               "create variable: the coordinator does not answer: " + why));
     });

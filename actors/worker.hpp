@@ -57,6 +57,7 @@ private:
   void on_progress();
   void send_report();
   void on_variable_wanted(variable_wanted& msg);
+  void ask_variable(variable_spec wanted, std::shared_ptr<promise_slot<variable_spec>> reply);
   void on_device_failed(const device_failed& msg);
   worker_routes routes_for(const std::string& data_address);
   void on_tick(tick& msg);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -378,7 +379,8 @@ void worker_lanes::lane_body(std::uint32_t at, std::uint32_t number,
     if (what.is_resource)
       build_resource(what, *client, *step);
     else
-      report(*step, begins ? run_step(what, *client, *step) : not_begun(what), what.order.function);
+      report(*step, begins ? run_step_with_memory(what, *client, *step) : not_begun(what),
+             what.order.function);
     lock.lock();
     if (what.is_resource && !step->abandoned) {
       building_ = false;
@@ -436,7 +438,13 @@ std::unique_ptr<parameter_client> worker_lanes::make_client(
     [of](std::uint32_t server) { return of->routes.connect(server, of->self, of->term); },
     parameter_client_options{.lane = options_.task.index + number,
                              .at_least_once = !options_.effect_once,
-                             .interrupted = [&step] { return step && step->interrupted(); }});
+                             .reply_max = options_.request_max,
+                             .interrupted = [&step] { return step && step->interrupted(); },
+                             .progressed =
+                               [this, &step] {
+                                 if (step)
+                                   step->entered_ns = env_.clock.now().time_since_epoch().count();
+                               }});
 }
 
 result<payload> worker_lanes::arguments_of(const job& what) {
@@ -450,6 +458,24 @@ result<payload> worker_lanes::arguments_of(const job& what) {
   auto bytes = what.of->routes.get_blob(
     {.closure = order.id, .attempt = {}, .role = blob_role::argument}, order.blob_bytes);
   return bytes ? unflatten(*bytes) : result<payload>{bytes.error()};
+}
+
+/// Whatever of it runs out of memory, the closure fails and the lane goes on.
+attempt_ended worker_lanes::run_step_with_memory(const job& what, parameter_client& client,
+                                                 running_step& step) {
+  try {
+    return run_step(what, client, step);
+  } catch (const std::bad_alloc&) {
+    mark(env_, "worker.out_of_memory");
+    client.abandon();
+    attempt_ended end{.id = what.order.id, .attempt = what.order.attempt};
+    end.outcome = attempt_outcome::failed;
+    end.acknowledged = false;
+    end.why = what.of->failure_here(
+      errc::out_of_memory,
+      "no memory here for arguments or result of closure " + std::to_string(what.order.id.seq));
+    return end;
+  }
 }
 
 namespace {
@@ -504,9 +530,7 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   else
     why =
       guarded(env_, std::ref(body)); // by reference: a std::function of the lambda would allocate
-  auto acknowledged_by = after(env_.clock.now(), std::chrono::milliseconds{options_.finish_ms_max});
-  auto ok =
-    planted(planted_bug::push_not_awaited) ? result<void>{} : client.finish(acknowledged_by);
+  auto ok = planted(planted_bug::push_not_awaited) ? result<void>{} : client.finish();
   if (!ok) {
     client.abandon(); // late answers are nobody's, least of all the next closure's
     end.acknowledged = false;

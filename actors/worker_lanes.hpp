@@ -14,6 +14,7 @@
 #include <troupe/actors/parameter_client.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/core/step_host.hpp>
 #include <troupe/messages/messages.hpp>
 
@@ -26,7 +27,8 @@ struct worker_lanes_options {
     4; ///< hung lanes that are replaced; one more and the worker is `unavailable`
   bool effect_once = true;         ///< off: the servers' ledgers let a repeated operation through
   std::uint64_t grace_ms = 10'000; ///< for a step of a life that ended
-  std::uint64_t finish_ms_max = 30'000; ///< for the acknowledgements of a closure's operations
+  /// A server that owes this worker an answer and does nothing for longer is given up.
+  duration request_max = limits::request;
   /// Ends that make a report worth its message. Fewer wait for more while at least
   /// `report_queue_min` closures are queued here, or the next one calls the same function and that
   /// was very short just now: a message to another process costs as much as ten of those. 1: none
@@ -140,6 +142,7 @@ private:
   std::unique_ptr<parameter_client> make_client(const std::shared_ptr<life>& of,
                                                 std::uint32_t number,
                                                 const std::shared_ptr<running_step>& step);
+  attempt_ended run_step_with_memory(const job& what, parameter_client& client, running_step& step);
   static attempt_ended not_begun(const job& what);
   attempt_ended run_step(const job& what, parameter_client& client, running_step& step);
   result<void> finish_result(const job& what, payload value, attempt_ended& end);

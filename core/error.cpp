@@ -49,6 +49,7 @@ std::string_view to_string(errc code) {
     case errc::device_timeout: return "device_timeout";
     case errc::device_unavailable: return "device_unavailable";
     case errc::collective_failed: return "collective_failed";
+    case errc::out_of_memory: return "out_of_memory";
   }
   return "errc(?)";
 }

@@ -61,6 +61,8 @@ enum class errc : std::uint8_t {
   device_timeout = 63,     ///< an operation did not end in time. retry: after recovery
   device_unavailable = 64, ///< no such device here, or no library for it. retry: no
   collective_failed = 65,  ///< a collective among devices broke. retry: after recovery
+  // the machine
+  out_of_memory = 70, ///< the process has no memory for it; the text says for what. retry: no
 };
 
 /// "shape_mismatch"; "errc(?)" for a value outside the enum.

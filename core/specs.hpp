@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,13 @@ struct schedule_spec {
   TROUPE_FLAT_FIELDS(schedule_spec, kind, initial, end, rate, begin_step, end_step, staircase,
                      boundaries, values)
 };
+
+/// Why `rate` can't be a learning rate that is set by hand; none: it can.
+inline std::optional<std::string> complaint_of_rate(float rate) {
+  if (rate >= 0 && std::isfinite(rate))
+    return std::nullopt;
+  return "the rate is " + std::to_string(rate) + ", expected a finite number from 0 on";
+}
 
 enum class optimizer_kind : std::uint8_t { none = 0, sgd = 1, momentum = 2, adagrad = 3, adam = 4 };
 

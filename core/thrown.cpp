@@ -1,6 +1,7 @@
 #include <troupe/core/thrown.hpp>
 
 #include <exception>
+#include <new>
 
 #include <cxxabi.h>
 
@@ -22,6 +23,8 @@ failure current_failure() {
     throw;
   } catch (const error& e) {
     return e.details();
+  } catch (const std::bad_alloc&) {
+    return make_failure(errc::out_of_memory, "no memory (" + current_exception_name() + ")");
   } catch (const std::exception& e) {
     return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
   } catch (...) {

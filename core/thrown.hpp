@@ -14,7 +14,8 @@ std::string current_exception_name();
 /// The exception ends the lane itself (a simulator unwinds it) and must pass.
 bool ends_the_lane();
 
-/// A `troupe::error` is its own failure; any other exception is `user_code`, "TYPE: what()".
+/// A `troupe::error` is its own failure, `std::bad_alloc` is `out_of_memory`; any other exception
+/// is `user_code`, "TYPE: what()".
 /// @pre in a `catch`.
 failure current_failure();
 

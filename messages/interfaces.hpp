@@ -62,7 +62,7 @@ using parameter_server_actor =
                    signature<void(end_member)>,                // membership
                    signature<void(leave_cluster)>,             // its process
                    signature<term_answer(grant_term)>,         // coordinator
-                   signature<done_answer(create_shards)>,      // coordinator
+                   signature<creation_answer(create_shards)>,  // coordinator
                    signature<done_answer(drop_shards)>,        // coordinator
                    signature<void(settle_closures)>,           // coordinator
                    signature<done_answer(take_cut)>,           // coordinator

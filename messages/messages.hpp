@@ -384,11 +384,22 @@ struct term_answer {
   TROUPE_FIELDS(term_answer, why, highest)
 };
 
-/// Make the shards of these variables that belong to the receiver. Idempotent.
+/// Make the shards of these variables that belong to the receiver. Idempotent. Asked again with the
+/// same number, it waits on for what is being made already.
 struct create_shards {
   message_header header{};
+  std::uint64_t creation = 0;  ///< the coordinator's number for it
+  std::uint64_t report_ms = 0; ///< answered after so long at the latest, with how far it is
   std::vector<variable_spec> variables{};
-  TROUPE_FIELDS(create_shards, header, variables)
+  TROUPE_FIELDS(create_shards, header, creation, report_ms, variables)
+};
+
+/// `why.code` none and not `working`: the shards are there. `working`: ask again.
+struct creation_answer {
+  failure why{};
+  bool working = false;
+  std::uint64_t made_bytes = 0; ///< by this server, of all shards so far: grows while it works
+  TROUPE_FIELDS(creation_answer, why, working, made_bytes)
 };
 
 struct drop_shards {

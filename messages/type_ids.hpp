@@ -15,10 +15,10 @@
             apply(drop_resources) apply(worker_report) apply(lane_progress)                        \
               apply(request_variable) apply(variable_answer) apply(variable_wanted)                \
                 apply(grant_term) apply(term_answer) apply(create_shards) apply(drop_shards)       \
-                  apply(done_answer) apply(settle_closures) apply(closures_settled)                \
-                    apply(take_cut) apply(drop_cut) apply(query_server) apply(server_statistics)   \
-                      apply(work_waiting) apply(cancel_requested) apply(run_call)                  \
-                        apply(worker_linked) apply(link_ended) apply(device_event)                 \
+                  apply(done_answer) apply(creation_answer) apply(settle_closures)                 \
+                    apply(closures_settled) apply(take_cut) apply(drop_cut) apply(query_server)    \
+                      apply(server_statistics) apply(work_waiting) apply(cancel_requested)         \
+                        apply(run_call) apply(worker_linked) apply(link_ended) apply(device_event) \
                           apply(device_failed) apply(watch_device) apply(query_device)             \
                             apply(device_report) apply(close_device) apply(query_replica)          \
                               apply(replica_report) apply(close_replica)

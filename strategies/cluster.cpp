@@ -15,7 +15,8 @@ cluster::cluster(const environment& env, std::shared_ptr<coordinator_shared> sha
     actor_{std::move(actor)},
     servers_{std::move(servers)},
     connect_{std::move(connect)},
-    open_vault_{std::move(open_vault)},
+    vaults_{
+      [this, open = std::move(open_vault)](std::uint32_t server) { return open(server, term()); }},
     request_max_{request_max} {}
 
 cluster::~cluster() = default;
@@ -35,6 +36,7 @@ void cluster::close() {
   closed_ = true;
   actor_ = nullptr;
   free_.clear();
+  vaults_.close();
 }
 
 void cluster::check_open(std::string_view what) const {
@@ -108,7 +110,7 @@ private:
     out->client = std::make_unique<parameter_client>(
       from_.env_, [&c = from_](variable_id id) { return c.spec_of(id); },
       [&c = from_](std::uint32_t server) { return c.connect_(server, c.term()); },
-      parameter_client_options{.lane = out->number});
+      parameter_client_options{.lane = out->number, .reply_max = from_.request_max_});
     return out;
   }
   cluster& from_;
@@ -141,10 +143,21 @@ auto cluster::persist(F call) -> decltype(call(std::declval<parameter_client&>()
   const auto until = after(env_.clock.now(), request_max_);
   for (duration pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
     auto& client = thread.begin();
-    auto done = call(client);
+    auto done = [&] { // late answers of what fails or throws are not the next try's or call's
+      struct abandon_unless_done {
+        parameter_client& client;
+        bool is_done = false;
+        ~abandon_unless_done() {
+          if (!is_done)
+            client.abandon();
+        }
+      } guard{client};
+      auto answer = call(client);
+      guard.is_done = static_cast<bool>(answer);
+      return answer;
+    }();
     if (done)
       return done;
-    client.abandon(); // late answers are not the next try's, nor the next call's
     const auto& why = done.error();
     const bool passes = why.where.task.job == job_kind::ps && is_fault_of_the_way(why.code)
                         && !is_gone(why.where.task.index);
@@ -186,7 +199,7 @@ tensor cluster::gather(variable_id variable, const tensor& indices) {
 void cluster::mutate(std::span<const mutation> ops) {
   persist([&](parameter_client& client) {
     auto ok = client.mutate(ops);
-    return ok ? client.finish(after(env_.clock.now(), request_max_)) : ok;
+    return ok ? client.finish() : ok;
   }).value_or_throw();
 }
 

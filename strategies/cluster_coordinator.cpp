@@ -87,24 +87,31 @@ std::shared_ptr<coordinator_front> strategy_state::front(
 // --- checkpoints
 // ------------------------------------------------------------------------------------------------
 
-void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut) {
+void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut,
+                                       vaults& from) {
   std::vector<std::string> parts{std::string{value_part}};
   for (auto& name : slot_names(v.optimizer))
     parts.push_back(std::move(name));
   std::uint64_t steps = 0;
+  std::optional<float> rate; // all shards are told the same
   for (std::size_t i = 0; i < v.shards.size(); ++i) {
     const auto server = v.shards[i].server;
-    auto vault = owner().vault(server);
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
       auto piece =
-        cluster::of_server(server, vault->read_cut(cut, v.id, static_cast<shard_index>(i), part))
+        cluster::of_server(server, from.ask(server,
+                                            [&](server_vault& vault) {
+                                              return vault.read_cut(
+                                                cut, v.id, static_cast<shard_index>(i), part);
+                                            }))
           .value_or_throw();
       steps = std::max(steps, piece.applies);
+      rate = piece.rate;
       to.add_slice(v.name, v.type, v.shape, parts[part], v.shards[i].row_begin, piece.rows)
         .value_or_throw();
     }
   }
   to.set_steps(v.name, steps, v.optimizer.kind).value_or_throw();
+  save_rate(to, v.name, rate);
 }
 
 std::string coordinator_front::save(const std::string& directory, const save_options& options) {
@@ -131,8 +138,9 @@ std::string coordinator_front::save(const std::string& directory, const save_opt
                        directory,
                        {.keep = static_cast<std::uint32_t>(options.keep), .trace = c.env().trace}};
   to.begin().value_or_throw();
+  vaults from{c.vault_sessions()};
   for (const auto& v : variables)
-    write_variable(to, v.spec(), cut);
+    write_variable(to, v.spec(), cut, from);
   return to.commit().value_or_throw();
 }
 
@@ -144,8 +152,7 @@ std::vector<std::string> coordinator_front::restore(const std::string& directory
     refused.push_back(r.path + ": " + to_string(r.why));
   if (!refused.empty())
     mark(owner().env(), "checkpoint.older_one_used");
-  for (const auto& v : strategy_->variables())
-    strategy_->restore_variable(v.spec(), *from);
+  strategy_->restore_all(strategy_->variables(), *from);
   strategy_->restore_later(from);
   return refused;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/actors/closure.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/strategies/function.hpp>
 #include <troupe/strategies/parameter_server_strategy.hpp>
 #include <troupe/strategies/remote_value.hpp>
@@ -63,8 +64,8 @@ private:
 };
 
 struct save_options {
-  duration deadline{std::chrono::minutes{10}};
-  std::size_t keep = 2; ///< checkpoints that stay in the directory; at least 1
+  duration deadline{limits::save}; ///< until the cut is taken
+  std::size_t keep = 2;            ///< checkpoints that stay in the directory; at least 1
 };
 
 /// Schedules closures on the cluster's workers. A handle; all handles of one strategy are the same

@@ -37,8 +37,6 @@ void runtime::impl::data_lane::stop() {
 
 namespace {
 
-constexpr duration connect_max = std::chrono::seconds{5};
-
 result<data_peer> peer_of(const runtime_options& options, const member& server, std::uint32_t index,
                           const origin& self, term_no term) {
   if (server.data_address.empty()) {
@@ -64,7 +62,7 @@ result<std::unique_ptr<server_link>> connect_to_server(const environment& env,
   auto peer = peer_of(options, server, index, self, term);
   if (!peer)
     return peer.error();
-  return remote_server_link::connect(env, *peer, after(env.clock.now(), connect_max));
+  return remote_server_link::connect(env, *peer, after(env.clock.now(), options.request_timeout));
 }
 
 result<std::unique_ptr<server_vault>> open_remote_vault(const environment& env,
@@ -74,7 +72,7 @@ result<std::unique_ptr<server_vault>> open_remote_vault(const environment& env,
   auto peer = peer_of(options, server, index, {.task = {.job = job_kind::chief, .index = 0}}, term);
   if (!peer)
     return peer.error();
-  auto caller = server_caller::connect(env, *peer, after(env.clock.now(), connect_max),
+  auto caller = server_caller::connect(env, *peer, after(env.clock.now(), options.request_timeout),
                                        options.request_timeout);
   if (!caller)
     return caller.error();

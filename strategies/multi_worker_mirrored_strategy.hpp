@@ -19,7 +19,7 @@ struct multi_worker_options {
   /// devices, else all GPUs, else `cpu:0` (row SYNC-MWR-8).
   std::optional<std::vector<std::string>> devices{};
   /// How long a call waits for workers that do not come.
-  duration collective_timeout = std::chrono::seconds{60};
+  duration collective_timeout = limits::replica_call;
   /// How long the construction waits for all workers; as long as a lost one needs to be started
   /// anew.
   duration start_timeout = std::chrono::seconds{60};

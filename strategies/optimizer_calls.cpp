@@ -1,7 +1,6 @@
 #include <troupe/strategies/optimizer_calls.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include <troupe/strategies/detail/variable_core.hpp>
@@ -40,10 +39,8 @@ void set_learning_rate(const distributed_variable& variable, float rate) {
   if (core.caller("set_learning_rate").what != detail::variable_caller::kind::cross)
     throw_failure(
       core.complaint(errc::wrong_state, "set_learning_rate", "only in cross-replica context"));
-  if (!(rate >= 0) || !std::isfinite(rate))
-    throw_failure(core.complaint(
-      errc::invalid_argument, "set_learning_rate",
-      "the rate is " + std::to_string(rate) + ", expected a finite number from 0 on"));
+  if (auto why = complaint_of_rate(rate))
+    throw_failure(core.complaint(errc::invalid_argument, "set_learning_rate", *why));
   for (std::size_t i = 0; i < core.components(); ++i)
     core.component(i)
       .mutate({.variable = core.spec().id,

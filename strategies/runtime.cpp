@@ -67,6 +67,10 @@ runtime::impl::impl(runtime_options options, const runtime_host& host)
 }
 
 void runtime::impl::check_options() const {
+  if (options_.request_timeout < std::chrono::milliseconds{1})
+    throw_failure(errc::bad_config, "runtime: request_timeout is "
+                                      + std::to_string(options_.request_timeout.count())
+                                      + " ns, at least a millisecond is needed");
   if (is_synchronous())
     return check_peers();
   if (!over_processes() && options_.workers == 0)
@@ -295,6 +299,7 @@ coordinator_options runtime::impl::coordinator_settings() {
                           .servers = options_.servers,
                           .start_workers = options_.start_workers,
                           .lanes = options_.lanes_per_worker,
+                          .request_ms = static_cast<std::uint64_t>(to_ms(options_.request_timeout)),
                           .quiesce_ms_max = options_.quiesce_ms_max,
                           .cancel_grace_ms = options_.cancel_grace_ms,
                           .max_strikes = options_.max_strikes};

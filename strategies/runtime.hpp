@@ -13,6 +13,7 @@
 
 #include <troupe/core/environment.hpp>
 #include <troupe/core/ids.hpp>
+#include <troupe/core/limits.hpp>
 #include <troupe/device/context.hpp>
 #include <troupe/strategies/fwd.hpp>
 
@@ -56,7 +57,7 @@ struct runtime_options {
   std::uint32_t cpu_devices = 0;
   /// Work on a device that is not done after so long will never be: the device is given up, and its
   /// worker with it.
-  duration device_hang_after{std::chrono::seconds{60}};
+  duration device_hang_after{limits::device_hang};
 
   // over processes
   /// What this process is; none: everything in this process.
@@ -91,21 +92,27 @@ struct runtime_options {
   /// What described these workers; null: they were given by hand.
   std::shared_ptr<const cluster_resolver> resolver{};
 
-  // limits
+  // limits; the defaults stand in core/limits.hpp, docs/limits.md explains them
   /// Start waits for all servers and this many workers. It says every five seconds who is missing,
   /// by task and address, and names them in its error. Flags: `--troupe-start-workers`,
   /// `--troupe-start-timeout SECONDS`.
   std::uint32_t start_workers = 1;
-  duration start_timeout{std::chrono::seconds{60}};
-  duration request_timeout{std::chrono::seconds{30}};
+  duration start_timeout{limits::start};
+  /// Whoever owes an answer (a server, the coordinator) and shows no progress for so long does not
+  /// answer any more: no byte taken or sent, no row made. However long all of it takes. At least a
+  /// millisecond.
+  duration request_timeout{limits::request};
   std::size_t queue_len_max = 1024;
   std::uint32_t max_strikes = 5;
-  std::uint64_t cancel_grace_ms = 10'000;
-  std::uint64_t quiesce_ms_max = 30'000;
-  std::uint64_t no_worker_ms_max = 600'000;
+  std::uint64_t cancel_grace_ms = static_cast<std::uint64_t>(to_ms(limits::cancel_grace));
+  /// A save waits for running closures, and fails once one of them has shown no progress for so
+  /// long: no call of Troupe from its step.
+  std::uint64_t quiesce_ms_max = static_cast<std::uint64_t>(to_ms(limits::quiesce));
+  std::uint64_t no_worker_ms_max = static_cast<std::uint64_t>(to_ms(limits::no_worker));
   /// Workers and servers without a sign of life of a coordinator for so long end, with code 69.
   /// Flag: `--troupe-coordinator-lost SECONDS`.
-  std::uint64_t coordinator_lost_ms_max = 60'000;
+  std::uint64_t coordinator_lost_ms_max =
+    static_cast<std::uint64_t>(to_ms(limits::coordinator_lost));
   std::uint64_t suspect_ms_min = 1'000; ///< silence that is never suspicion
   /// Off: an operation that is sent again is applied again.
   bool effect_once = true;

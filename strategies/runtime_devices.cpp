@@ -40,6 +40,7 @@ worker_lanes_options runtime::impl::lanes_of(const task_id& task) const {
   return {.task = task,
           .lanes = options_.lanes_per_worker,
           .effect_once = options_.effect_once,
+          .request_max = options_.request_timeout,
           .device_of = [plane = devices_, all = step_devices_,
                         first](std::uint32_t lane) -> result<std::shared_ptr<device_context>> {
             const auto& id = all[(first + lane) % all.size()];

@@ -1,5 +1,9 @@
 #include <troupe/strategies/detail/strategy_state.hpp>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
 
@@ -37,11 +41,13 @@ strategy_state::strategy_state(std::shared_ptr<cluster> owner, parameter_server_
   owner_->shared().plan_variable = [this](const variable_spec& wanted) {
     return plan_for_step(wanted);
   };
+  owner_->shared().forget_variable = [this](variable_id id) { forget_planned(id); };
 }
 
 strategy_state::~strategy_state() {
   std::lock_guard lock{owner_->shared().plan_mutex};
   owner_->shared().plan_variable = nullptr;
+  owner_->shared().forget_variable = nullptr;
 }
 
 variable_list strategy_state::variables() const {
@@ -108,22 +114,26 @@ variable strategy_state::create(variable_options options) {
     }
   } undo{*this, *spec};
   owner_->call<bool>(
-    "create variable '" + spec->name + "'", owner_->request_max(),
+    "create variable '" + spec->name + "'", cluster::no_limit, // the servers' progress is one
     [spec](coordinator_state& s, auto done) { s.create_variables({*spec}, done); });
   if (later && later->find(spec->name))
-    restore_variable(*spec, *later);
+    restore_all({out}, *later);
   else
     fill(out, options);
   undo.done = true;
   return out;
 }
 
+void strategy_state::forget_planned(variable_id id) {
+  std::lock_guard lock{mutex_};
+  std::erase_if(by_name_, [&](const auto& x) { return x.second.id() == id; });
+  std::erase_if(in_order_, [&](const variable& v) { return v.id() == id; });
+  owner_->forget(id);
+}
+
 /// As if it had not been made: a later save or a second try must not meet it.
 void strategy_state::forget(const variable_spec& spec) {
-  std::lock_guard lock{mutex_};
-  by_name_.erase(spec.name);
-  std::erase_if(in_order_, [&](const variable& v) { return v.id() == spec.id; });
-  owner_->forget(spec.id);
+  forget_planned(spec.id);
   class drop final : public coordinator_call {
   public:
     explicit drop(variable_id id) : id_{id} {}
@@ -208,34 +218,122 @@ void strategy_state::restore_later(std::shared_ptr<checkpoint_reader> from) {
   later_ = std::move(from);
 }
 
-void strategy_state::restore_variable(const variable_spec& v, checkpoint_reader& from) {
-  auto* saved = from.find(v.name);
-  auto expect = [&](bool ok, const std::string& what) {
-    if (!ok)
-      throw_failure(errc::mismatch, "restore: variable '" + v.name + "' " + what);
-  };
-  expect(saved, "is not in " + from.path());
-  expect(saved->shape == v.shape,
+namespace {
+
+void expect(bool ok, const variable_spec& v, const std::string& what) {
+  if (!ok)
+    throw_failure(errc::mismatch, "restore: variable '" + v.name + "' " + what);
+}
+
+/// Whether the slots of `v` come from the checkpoint; else they start anew.
+bool takes_slots(const variable_spec& v, const checkpoint_variable& saved) {
+  return saved.optimizer == v.optimizer.kind;
+}
+
+shape_t shape_of_shard(const variable_spec& v, const shard_spec& shard) {
+  auto out = v.shape;
+  if (!out.empty())
+    out[0] = shard.row_end - shard.row_begin;
+  return out;
+}
+
+} // namespace
+
+void strategy_state::check_saved(const variable_spec& v, const checkpoint_reader& from,
+                                 vaults& servers) {
+  const auto* saved = from.find(v.name);
+  expect(saved != nullptr, v, "is not in " + from.path());
+  expect(saved->shape == v.shape, v,
          "is " + to_string(v.shape) + ", saved as " + to_string(saved->shape));
+  const auto check_part = [&](std::string_view part, const std::string& what) {
+    const auto at = std::find_if(saved->parts.begin(), saved->parts.end(),
+                                 [&](const checkpoint_part& p) { return p.name == part; });
+    expect(at != saved->parts.end(), v, "was saved without " + what);
+    expect(at->type == v.type, v,
+           "is " + to_string(v.type) + ", saved as " + to_string(at->type)
+             + (part == value_part ? "" : " (" + what + ")"));
+  };
+  check_part(value_part, "its value");
+  expect(takes_slots(v, *saved) || v.optimizer.kind == optimizer_kind::none, v,
+         "was saved with another optimizer");
+  const auto slots = takes_slots(v, *saved) ? slot_names(v.optimizer) : std::vector<std::string>{};
+  for (const auto& name : slots)
+    check_part(name, "slot '" + name + "'");
+  const auto rate = saved_rate(from, v.name);
+  for (std::size_t i = 0; i < v.shards.size(); ++i) {
+    const auto server = v.shards[i].server;
+    cluster::of_server(server, servers.ask(server,
+                                           [&](server_vault& vault) {
+                                             return vault.check_restore(
+                                               v.id, static_cast<shard_index>(i), v.type,
+                                               shape_of_shard(v, v.shards[i]), slots.size(), rate);
+                                           }))
+      .value_or_throw();
+  }
+}
+
+/// @pre `check_saved` holds.
+void strategy_state::restore_variable(const variable_spec& v, const checkpoint_reader& from,
+                                      vaults& servers) {
+  const auto& saved = *from.find(v.name);
+  const auto rate = saved_rate(from, v.name);
   for (std::size_t i = 0; i < v.shards.size(); ++i) {
     const auto& shard = v.shards[i];
     auto read = [&](std::string_view part) {
       return from.read(v.name, part, shard.row_begin, shard.row_end).value_or_throw();
     };
     auto values = read(value_part);
-    expect(values.type() == v.type,
-           "is " + to_string(v.type) + ", saved as " + to_string(values.type()));
     std::vector<tensor> slots;
-    if (saved->optimizer == v.optimizer.kind)
+    if (takes_slots(v, saved))
       for (const auto& name : slot_names(v.optimizer))
         slots.push_back(read(name));
-    else
-      expect(v.optimizer.kind == optimizer_kind::none, "was saved with another optimizer");
-    cluster::of_server(shard.server,
-                       owner_->vault(shard.server)
-                         ->restore(v.id, static_cast<shard_index>(i), values, slots, saved->steps))
+    cluster::of_server(shard.server, servers.ask(shard.server,
+                                                 [&](server_vault& vault) {
+                                                   return vault.restore(
+                                                     v.id, static_cast<shard_index>(i), values,
+                                                     slots, saved.steps, rate);
+                                                 }))
       .value_or_throw();
   }
+}
+
+void strategy_state::restore_all(const variable_list& all, const checkpoint_reader& from) {
+  vaults servers{owner_->vault_sessions()};
+  for (const auto& v : all)
+    check_saved(v.spec(), from, servers);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    try {
+      restore_variable(all[i].spec(), from, servers);
+    } catch (const error& e) { // of a server or the storage, after all was well with both
+      auto why = e.details();
+      why.text = "restore: variable '" + all[i].name() + "': " + why.text;
+      if (i > 0)
+        why.text += "; " + std::to_string(i) + " of " + std::to_string(all.size())
+                    + " variables are restored, the others are as they were: restore again";
+      throw_failure(std::move(why));
+    }
+  }
+}
+
+void save_rate(checkpoint_writer& to, const std::string& name, std::optional<float> rate) {
+  if (!rate)
+    return;
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), *rate).ptr;
+  to.set_extra("learning_rate/" + name, std::string{text.data(), end}).value_or_throw();
+}
+
+std::optional<float> saved_rate(const checkpoint_reader& from, const std::string& name) {
+  const auto key = "learning_rate/" + name;
+  const auto text = from.extra(key);
+  if (!text)
+    return std::nullopt;
+  float rate = 0;
+  const auto [at, failed] = std::from_chars(text->data(), text->data() + text->size(), rate);
+  if (failed != std::errc{} || at != text->data() + text->size() || complaint_of_rate(rate))
+    throw_failure(errc::corrupt, from.path() + ": " + key + " is '" + *text
+                                   + "', expected a finite number from 0 on");
+  return rate;
 }
 
 } // namespace troupe::detail

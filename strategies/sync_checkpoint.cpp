@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <new>
 #include <utility>
 
 #include <troupe/actors/checkpoint_format.hpp>
@@ -33,6 +34,7 @@ struct saved_variable {
   tensor values{}; ///< of worker 0's; on others something of this type and shape
   std::vector<tensor> slots{};
   std::uint64_t steps = 0;
+  std::optional<float> rate{}; ///< the learning rate that was set by hand
 };
 
 constexpr const char* workers_key = "workers";
@@ -180,6 +182,7 @@ saved_variable sync_checkpoint::state::read(const distributed_variable& v) const
   auto one = v.core()->component(0).state();
   out.slots = std::move(one.slots);
   out.steps = one.applies;
+  out.rate = one.rate;
   return out;
 }
 
@@ -212,6 +215,7 @@ std::string sync_checkpoint::state::write(
       to.add_slice(spec.name, saved.slots[s].type(), spec.shape, names.at(s), 0, saved.slots[s])
         .value_or_throw();
     to.set_steps(spec.name, saved.steps, spec.optimizer.kind).value_or_throw();
+    detail::save_rate(to, spec.name, saved.rate);
   }
   to.set_extra(workers_key, std::to_string(of->options().workers)).value_or_throw();
   for (const auto& each : counters)
@@ -255,6 +259,7 @@ void sync_checkpoint::state::check_variable(const checkpoint_reader& from,
          "is " + to_string(spec.type) + ", saved as another type");
   expect(saved->optimizer == spec.optimizer.kind || spec.optimizer.kind == optimizer_kind::none,
          "was saved with another optimizer");
+  (void)detail::saved_rate(from, spec.name);
 }
 
 void sync_checkpoint::state::check(const checkpoint_reader& from) const {
@@ -293,6 +298,7 @@ saved_variable sync_checkpoint::state::load(const checkpoint_reader& from,
   for (const auto& name : detail::slot_names(spec.optimizer))
     out.slots.push_back(read(name));
   out.steps = from.steps(spec.name).value_or_throw();
+  out.rate = detail::saved_rate(from, spec.name);
   return out;
 }
 
@@ -319,10 +325,14 @@ void sync_checkpoint::state::take_variable(const distributed_variable& v,
     detail::take_from_chief(*of, slot, what);
   auto steps = tensor::scalar(static_cast<std::int64_t>(from.steps));
   detail::take_from_chief(*of, steps, what);
+  constexpr float none = -1; // no rate is negative
+  auto rate = tensor::scalar(from.rate.value_or(none));
+  detail::take_from_chief(*of, rate, what);
+  const auto set = rate.item<float>() < 0 ? std::nullopt : std::optional{rate.item<float>()};
   for (std::size_t i = 0; i < core.components(); ++i) {
     const auto values = core.component(i).read().values;
     core.component(i)
-      .restore(values, from.slots, static_cast<std::uint64_t>(steps.item<std::int64_t>()))
+      .restore(values, from.slots, static_cast<std::uint64_t>(steps.item<std::int64_t>()), set)
       .value_or_throw();
   }
 }

@@ -102,8 +102,10 @@ public:
                           const collective_options& options) override {
     const time_point until = after(core_.now(), options.deadline);
     collective_options rest = options; // the deadline is that of all buckets together
+    const bool by_progress = options.by_progress || options.deadline == no_deadline_given;
     for (std::size_t first = 0; first < xs.size();) {
-      rest.deadline = std::max(duration{}, until - core_.now());
+      if (!by_progress)
+        rest.deadline = std::max(duration{}, until - core_.now());
       std::size_t bytes = xs[first].size_bytes();
       std::size_t end = first + 1;
       while (end < xs.size() && xs[end].type() == xs[first].type()

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <troupe/core/limits.hpp>
 #include <troupe/core/time.hpp>
 #include <troupe/kernels/merge.hpp>
 
@@ -83,13 +84,15 @@ std::string_view to_string(group_class which);
 
 /// What an operation has where its caller names no deadline. A nanosecond more than anybody would
 /// give, so that strategies can tell.
-inline constexpr duration no_deadline_given = std::chrono::seconds{30} + duration{1};
+inline constexpr duration no_deadline_given = limits::collective + duration{1};
 
 /// Options of one operation; all but the deadline are the same on every member.
 struct collective_options {
-  /// How long the members may take. Not given: a strategy's `collective_timeout`; 30 s in a bare
-  /// group.
+  /// How long the members may take, all together. Not given: they may take as long as something
+  /// moves, and stand still for a strategy's `collective_timeout`, 30 s in a bare group.
   duration deadline = no_deadline_given;
+  /// `deadline` starts anew with whatever moves; set by a strategy where none was given.
+  bool by_progress = false;
   /// How f32 elements travel in a reduction. The result is rounded so on every member, and on every
   /// transport.
   kernels::encoding wire = kernels::encoding::plain;

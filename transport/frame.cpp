@@ -123,6 +123,7 @@ void frame_writer::send_placed(channel& to, const placed_frame& frame) {
                0);
   const std::size_t all = frame_header_bytes + frame.meta.size() + frame.bulk.size();
   position_ += all;
+  sent_bytes_ += all;
   to.give(all);
 }
 
@@ -143,6 +144,7 @@ std::size_t frame_writer::gather(std::span<const_bytes> parts) const {
 
 void frame_writer::drop_sent(std::size_t n) {
   queued_bytes_ -= n;
+  sent_bytes_ += n;
   front_sent_bytes_ += n;
   while (!queue_.empty() && front_sent_bytes_ >= queue_.front().bytes().size()) {
     segment& front = queue_.front();

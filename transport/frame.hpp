@@ -109,6 +109,8 @@ public:
   std::uint64_t position() const noexcept { return position_; }
   /// Bytes that no channel has taken yet, headers included: what a window is measured by.
   std::uint64_t queued_bytes() const noexcept { return queued_bytes_; }
+  /// Bytes that a channel has taken so far: as long as they grow, the peer is reading.
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   bool empty() const noexcept { return queue_.empty(); }
   /// Drops what is queued: for a channel that ended.
   void clear();
@@ -133,6 +135,7 @@ private:
   std::size_t front_sent_bytes_ = 0;
   std::uint64_t queued_bytes_ = 0;
   std::uint64_t position_ = 0;
+  std::uint64_t sent_bytes_ = 0;
   std::string spare_{};
 };
 
@@ -188,6 +191,8 @@ public:
   void discard();
   /// Whether the frame's bulk was discarded.
   bool discarded() const noexcept { return discard_; }
+  /// Bytes that came so far: as long as they grow, the peer is sending.
+  std::uint64_t received_bytes() const noexcept { return received_bytes_; }
 
 private:
   enum class state : std::uint8_t { header, meta, ask, bulk, view, complete };
@@ -216,6 +221,7 @@ private:
   std::size_t part_ = 0;              // the part being filled
   std::size_t part_filled_bytes_ = 0; // within it
   std::uint64_t bulk_left_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
   const_bytes view_{};
   bool hashes_bulk_ = true;
   bool discard_ = false;

@@ -103,6 +103,7 @@ result<frame_event> frame_reader::advance(channel& from) {
     if (*got == 0)
       return frame_event::idle;
     taken += *got;
+    received_bytes_ += *got;
   }
 }
 
@@ -169,6 +170,7 @@ result<bool> frame_reader::look(channel& from) {
     return seen.error();
   view_ = *seen;
   bulk_left_bytes_ -= view_.size();
+  received_bytes_ += view_.size();
   return !view_.empty();
 }
 

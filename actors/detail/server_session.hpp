@@ -35,6 +35,7 @@ struct server_lane::session {
   std::vector<tensor> tensors{};
   std::string blob{};
   bool receiving_push = false;
+  bool no_memory = false; ///< its bulk passes by, and it is told so
 };
 
 } // namespace troupe

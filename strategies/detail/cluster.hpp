@@ -13,6 +13,7 @@
 #include <troupe/actors/failure_classifier.hpp>
 #include <troupe/actors/parameter_client.hpp>
 #include <troupe/actors/server_vault.hpp>
+#include <troupe/strategies/detail/vault_pool.hpp>
 
 /// The coordinator's process as the public API sees it. Private to strategies/.
 namespace troupe {
@@ -71,6 +72,8 @@ public:
   void check_open(std::string_view what) const;
   bool closed() const { return closed_.load(); }
   duration request_max() const { return request_max_; }
+  /// For calls that the coordinator itself ends, by what it sees of their progress.
+  static constexpr duration no_limit = duration::max();
 
   /// For the program: effect once by (term, calling thread, call number), so that a call whose way
   /// to a living server fails is tried again, for as long as a request may take.
@@ -94,9 +97,7 @@ public:
       why.text += server_lost_advice;
     return why;
   }
-  std::unique_ptr<server_vault> vault(std::uint32_t server) {
-    return of_server(server, open_vault_(server, term())).value_or_throw();
-  }
+  vault_pool& vault_sessions() { return vaults_; }
 
   void remember(std::shared_ptr<const variable_spec> spec);
   void forget(variable_id id);
@@ -142,7 +143,7 @@ private:
   std::vector<std::uint32_t> workers_{}; ///< ascending
   bool others_join_ = true;
   link_maker connect_;
-  vault_maker open_vault_;
+  vault_pool vaults_;
   duration request_max_;
   mutable std::mutex mutex_;
   std::map<variable_id, std::shared_ptr<const variable_spec>> specs_{};

@@ -23,7 +23,7 @@ public:
   std::vector<std::string> restore(const std::string& directory);
 
 private:
-  void write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut);
+  void write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut, vaults& from);
   std::shared_ptr<strategy_state> strategy_;
 };
 

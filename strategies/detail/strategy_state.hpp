@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,16 +30,22 @@ public:
   std::shared_ptr<coordinator_front> front(const std::shared_ptr<strategy_state>& self);
   /// Variables made from now on start from this checkpoint if it has them (row PS-Y3).
   void restore_later(std::shared_ptr<checkpoint_reader> from);
-  /// Puts value, slots and step count of `v` from a checkpoint onto its servers.
-  void restore_variable(const variable_spec& v, checkpoint_reader& from);
+  /// Puts values, slots, step counts and learning rates of `all` from a checkpoint onto their
+  /// servers. Whatever can be told from the checkpoint's table and from the servers is checked for
+  /// all of them before anything changes.
+  void restore_all(const variable_list& all, const checkpoint_reader& from);
 
 private:
   variable_spec plan(const variable_options& options);
   void forget(const variable_spec& spec);
+  /// For the coordinator actor too: never waits.
+  void forget_planned(variable_id id);
   variable keep(std::shared_ptr<const variable_spec> spec);
   /// For the coordinator actor: never waits.
   result<variable_spec> plan_for_step(const variable_spec& wanted);
   void fill(const variable& v, const variable_options& options);
+  void check_saved(const variable_spec& v, const checkpoint_reader& from, vaults& servers);
+  void restore_variable(const variable_spec& v, const checkpoint_reader& from, vaults& servers);
 
   std::shared_ptr<cluster> owner_;
   parameter_server_options options_;
@@ -52,5 +59,11 @@ private:
 
 /// "m", "v"; "accumulator"; "momentum": names of the slots in a checkpoint.
 std::vector<std::string> slot_names(const optimizer_spec& spec);
+
+/// A learning rate that was set by hand, in the checkpoint's extras as "learning_rate/NAME": a
+/// decimal number that reads back to the same bits. Without one the optimizer's schedule holds.
+void save_rate(checkpoint_writer& to, const std::string& name, std::optional<float> rate);
+/// `corrupt` naming key and text when it is no such number.
+std::optional<float> saved_rate(const checkpoint_reader& from, const std::string& name);
 
 } // namespace troupe::detail

@@ -53,7 +53,7 @@ struct sync_options {
   std::shared_ptr<void> servers{}; ///< a strategy_state, where variables are on servers; else null
   std::uint32_t workers = 1;
   std::uint32_t worker = 0;
-  duration collective_timeout = std::chrono::seconds{60};
+  duration collective_timeout = limits::replica_call;
   std::uint64_t grace_ms = 10'000;
   /// Other workers' members, for groups over processes; null within one.
   std::shared_ptr<worker_links> links{};
@@ -91,8 +91,10 @@ public:
                   const std::function<result<void>(collective_group&)>& drive);
   /// A deadline that the caller did not set is the strategy's.
   collective_options own_deadline(collective_options options) const {
-    if (options.deadline == no_deadline_given)
+    if (options.deadline == no_deadline_given) {
       options.deadline = options_.collective_timeout;
+      options.by_progress = true;
+    }
     return options;
   }
   /// The replica's place among the devices, within a collective of device tensors: see

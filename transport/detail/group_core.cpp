@@ -211,8 +211,9 @@ result<void> group_core::run_alone(const collective_task& task) {
 }
 
 result<void> group_core::drive(collective_engine& engine, const collective_task& task) {
+  const bool by_progress = task.options.by_progress || task.options.deadline == no_deadline_given;
   const time_point begun = env_.clock.now();
-  const time_point deadline = after(begun, task.options.deadline);
+  time_point deadline = after(begun, task.options.deadline);
   wait_teller teller{options_.on_wait, begun};
   time_point spin_end{};
   int idle = 0;
@@ -244,6 +245,10 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
     const time_point now = env_.clock.now();
     // Whoever yields on a busy core gives away its turn, and the others of its group wait with it.
     // Members that can have a core each keep it for as long as they usually wait.
+    if (idle == 0 && by_progress && !ended_.load(std::memory_order_acquire)) {
+      deadline = after(now, task.options.deadline); // something has moved
+      asked_ = false;
+    }
     if (idle++ == 0)
       spin_end = after(now, keeps_core_ ? std::min(options_.spin, keep_core_max) : options_.spin);
     if (now < std::min(spin_end, deadline) && idle < yields_max) {

@@ -176,3 +176,20 @@ TEST_CASE(
     CHECK(x.size() == remembered.size());
   }
 }
+
+TEST_CASE("ledger: room that is made for an operation is no record of it") {
+  for (std::uint32_t op : {0u, 63u, 64u, 65u, 1000u}) {
+    ledger x;
+    for (const auto& k : {key(1, 5, op), call(1, 2, 7, op)}) {
+      x.prepare(k);
+      CHECK(x.check(k) == ledger_verdict::fresh);
+      x.prepare(k);
+      x.record(k);
+      CHECK(x.check(k) == ledger_verdict::duplicate);
+    }
+    x.prepare(key(1, 6, op)); // never applied
+    settle(x, 1, 6, {});
+    CHECK(x.check(key(1, 6, op)) == ledger_verdict::settled);
+    CHECK(x.size() == 1);
+  }
+}

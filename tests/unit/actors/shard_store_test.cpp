@@ -219,3 +219,40 @@ TEST_CASE("shard_store: the number of kept cuts is bounded") {
   store.drop_cut(static_cast<cut_id>(0));
   CHECK(store.take_cut(static_cast<cut_id>(99)));
 }
+
+TEST_CASE("shard_store: where one of several shards can't be made, none of them stays") {
+  shard_store store;
+  variable_spec good;
+  good.id = static_cast<variable_id>(1);
+  good.name = "good";
+  good.shape = {4};
+  good.shards = {{0, 2, 0}, {2, 4, 0}};
+  auto there = good;
+  there.id = static_cast<variable_id>(2);
+  store.create(there, shard_index{0}).value_or_throw();
+  auto bad = good;
+  bad.id = static_cast<variable_id>(3);
+  bad.shards[1].row_end = 3;
+  CHECK(store.create_all({good, there, bad}, 0).error().code == errc::invalid_argument);
+  CHECK(store.all().size() == 1); // the one that was there before
+  CHECK(store.find(there.id, shard_index{0}));
+  store.create_all({good, there}, 0).value_or_throw();
+  CHECK(store.all().size() == 4);
+  store.create_all({good, there}, 0).value_or_throw(); // asked again
+  CHECK(store.all().size() == 4);
+}
+
+TEST_CASE("shard_store: no memory for a variable is that call's failure, and leaves nothing") {
+  shard_store store;
+  variable_spec huge;
+  huge.id = static_cast<variable_id>(1);
+  huge.name = "huge";
+  huge.shape = {std::int64_t{1} << 44}; // 64 TiB, which no machine gives
+  huge.shards = {{0, huge.shape[0], 0}};
+  auto why = store.create_all({huge}, 0);
+  REQUIRE_FALSE(why);
+  CHECK(why.error().code == errc::out_of_memory);
+  CHECK(why.error().text.find("'huge'") != std::string::npos);
+  CHECK(why.error().text.find(std::to_string(std::uint64_t{4} << 44)) != std::string::npos);
+  CHECK(store.all().empty());
+}

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <thread>
@@ -596,4 +597,59 @@ TEST_CASE("shard: readers on other threads see whole versions while two threads 
     t.join();
   CHECK(wrong == 0);
   CHECK(x->read().version == 2 * pushes);
+}
+
+TEST_CASE("shard: a learning rate that can't be changes nothing, sent or restored") {
+  auto x = make_shard(with_optimizer(make_spec({2}, {2}), optimizer_kind::sgd, 0.5f));
+  for (float rate :
+       {-1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    auto text = refusal(*x, piece(1, mutation_kind::set_learning_rate, tensor::scalar(rate)),
+                        errc::invalid_argument);
+    CHECK(text.find("finite number from 0 on") != std::string::npos);
+    CHECK(x->restore(tensor::vector<float>({9, 9}), {}, 3, rate).error().code
+          == errc::invalid_argument);
+    CHECK(x->learning_rate() == 0.5f);
+    CHECK(x->read().values == tensor::vector<float>({0, 0}));
+    CHECK(x->state().applies == 0);
+  }
+}
+
+TEST_CASE("shard: the learning rate that was set by hand is part of its state") {
+  auto spec = make_spec({2}, {2});
+  spec.optimizer.kind = optimizer_kind::sgd;
+  spec.optimizer.learning_rate = {
+    .kind = schedule_kind::linear_decay, .initial = 1, .end = 0, .begin_step = 0, .end_step = 4};
+  auto x = make_shard(spec);
+  CHECK_FALSE(x->state().rate);
+  must(*x, piece(1, mutation_kind::set_learning_rate, tensor::scalar(0.25f)));
+  const auto kept = x->state();
+  CHECK(kept.rate == 0.25f);
+  auto y = make_shard(spec);
+  y->restore(kept.values, kept.slots, 2, kept.rate).value_or_throw();
+  CHECK(y->learning_rate() == 0.25f);
+  y->restore(kept.values, kept.slots, 2).value_or_throw(); // of before it was set
+  CHECK(y->learning_rate() == 0.5f);
+  CHECK_FALSE(y->state().rate);
+}
+
+TEST_CASE("shard: who makes it sees it grow, and can end it half-way") {
+  auto spec = std::make_shared<const variable_spec>(
+    with_optimizer(make_spec({3 << 20, 2}, {3 << 20}), optimizer_kind::adam, 0.5f));
+  shard_making how;
+  auto made = shard::create(spec, shard_index{0}, &how).value_or_throw();
+  CHECK(how.made_bytes == made->size_bytes());
+  CHECK(made->read().values == tensor::zeros(dtype::f32, {3 << 20, 2}));
+  shard_making ended;
+  ended.unwanted = true;
+  CHECK(shard::create(spec, shard_index{0}, &ended).error().code == errc::cancelled);
+  CHECK(ended.made_bytes < how.made_bytes);
+}
+
+TEST_CASE("shard: initial values are the same in however many pieces they are made") {
+  auto spec = make_spec({1000, 9000}, {1000}); // 36 MB: three pieces of whole rows
+  spec.initializer = {.kind = initializer_kind::uniform, .a = -1, .b = 1, .seed = 7};
+  auto whole = make_shard(spec);
+  tensor expected{dtype::f32, {1000, 9000}};
+  detail::fill_initial_rows(spec, 0, expected);
+  CHECK(whole->read().values == expected);
 }

@@ -1,5 +1,6 @@
 #include <troupe/core/thrown.hpp>
 
+#include <new>
 #include <stdexcept>
 
 #include <doctest/doctest.h>
@@ -31,4 +32,11 @@ TEST_CASE("an exception becomes a failure that names its type") {
   REQUIRE(other);
   CHECK(other->code == errc::user_code);
   CHECK(other->text.find("no_exception") != std::string::npos);
+}
+
+TEST_CASE("an exception for want of memory is out_of_memory, not the user's code") {
+  const auto why = failure_in([] { throw std::bad_alloc{}; });
+  REQUIRE(why);
+  CHECK(why->code == errc::out_of_memory);
+  CHECK(why->text == "no memory (std::bad_alloc)");
 }

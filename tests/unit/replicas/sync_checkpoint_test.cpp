@@ -279,3 +279,37 @@ TEST_CASE("checkpoints refuse names that are taken, other strategies' variables,
 }
 
 } // namespace
+
+TEST_CASE("the learning rate that was set by hand is in the checkpoint of replicas") {
+  using namespace replicas_test;
+  const scratch_directory at;
+  const auto make = [](const strategy& s, const std::string& name) {
+    return s.scope([&] {
+      return make_variable(
+        {.name = name, .initial = tensor::vector<float>({0, 0}), .optimizer = sgd{0.5f}});
+    });
+  };
+  const auto after_one = [](const strategy& s, const distributed_variable& v) {
+    v.assign(tensor::vector<float>({0, 0}));
+    s.run([&](replica_context& ctx) { apply_reduced(ctx, {v}, {tensor::vector<float>({1, 2})}); });
+    return v.read();
+  };
+  {
+    auto s = mirrored_over(2);
+    auto set = make(s, "set");
+    auto not_set = make(s, "not set");
+    set_learning_rate(set, 0.1f);
+    sync_checkpoint c{s, at.text()};
+    c.add({set, not_set});
+    (void)c.save();
+  }
+  auto s = mirrored_over(3);
+  auto set = make(s, "set");
+  auto not_set = make(s, "not set");
+  set_learning_rate(not_set, 0.125f);
+  sync_checkpoint c{s, at.text()};
+  c.add({set, not_set});
+  CHECK(c.restore());
+  CHECK(after_one(s, set) == tensor::vector<float>({-0.1f, -0.2f}));
+  CHECK(after_one(s, not_set) == tensor::vector<float>({-0.5f, -1.0f}));
+}

@@ -88,3 +88,37 @@ TEST_CASE("groups: the deadline is that of all buckets together") {
   for (duration t : took)
     CHECK(t < 2500ms);
 }
+
+TEST_CASE("groups: without a deadline an operation goes on for as long as something moves") {
+  for (const bool stops : {false, true}) {
+    CAPTURE(stops);
+    std::vector<duration> took;
+    std::vector<result<void>> how;
+    world_options options;
+    options.channel_bytes = 256;
+    world w{std::move(options)};
+    for (std::uint32_t i = 0; i < 3; ++i)
+      w.node(worker{i}, [&](process& p) {
+        member me{p};
+        REQUIRE(me.group->form(group_epoch{1}, three(), 3s));
+        auto x = tensor::zeros(dtype::f32, {40'000});
+        auto begin = w.now();
+        how.push_back(me.group->all_reduce(x, reduce_op::sum));
+        took.push_back(w.now() - begin);
+      });
+    for (std::uint32_t i = 0; i < 3; ++i)
+      for (std::uint32_t j = 0; j < 3; ++j)
+        if (i != j)
+          w.at(0s).delay(worker{i}, worker{j}, 60ms);
+    if (stops)
+      w.at(20s).pause(worker{1}, 2min);
+    CHECK(w.run().ok());
+    REQUIRE(took.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(bool{how[i]} == !stops);
+      if (stops)
+        CHECK(how[i].error().code == errc::deadline);
+      CHECK(took[i] > 30s); // what a bare group has without progress
+    }
+  }
+}

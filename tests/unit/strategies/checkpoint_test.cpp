@@ -1,7 +1,12 @@
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <thread>
 
 #include <doctest/doctest.h>
+
+#include <troupe/strategies/detail/cluster.hpp>
 
 #include "cluster_support.hpp"
 
@@ -328,4 +333,142 @@ TEST_CASE("a checkpoint of parameter servers is exported whole as a numpy archiv
   CHECK(arrays[1].name == "w/m");
   CHECK(arrays[3].name == "w/steps");
   CHECK(arrays[3].value.item<std::int64_t>() == 2);
+}
+
+// --- learning rates
+
+namespace {
+
+void set_rate_step(worker_context&, const variable& v, float rate) { v.set_learning_rate(rate); }
+TROUPE_FUNCTION(set_rate_step);
+
+variable with_rate(small_cluster& c, const std::string& name, float rate) {
+  return c.strategy.create_variable({.name = name, .shape = {2}, .optimizer = sgd{rate}});
+}
+
+tensor after_one(small_cluster& c, const variable& v) {
+  v.assign(tensor::zeros(dtype::f32, {2}));
+  train(c, v, 1, 1); // gradients 1 and 2
+  return v.read();
+}
+
+} // namespace
+
+TEST_CASE("set_learning_rate of less than 0, nan or inf is refused on parameter servers too") {
+  auto c = cut(2);
+  auto v = with_rate(c, "w", 0.5f);
+  for (float rate : {-1.0f, -0.25f, std::numeric_limits<float>::quiet_NaN(),
+                     std::numeric_limits<float>::infinity()}) {
+    CAPTURE(rate);
+    auto why = failure_of([&] { v.set_learning_rate(rate); });
+    CHECK(why.code == errc::invalid_argument);
+    CHECK(says(why, "'w'"));
+    CHECK(says(why, std::to_string(rate)));
+    auto in_step = failure_of([&] {
+      c.coordinator.schedule(set_rate_step, v, rate);
+      c.coordinator.join(patience);
+    });
+    CHECK(in_step.code == errc::invalid_argument);
+    CHECK(says(in_step, std::to_string(rate)));
+  }
+  CHECK(after_one(c, v) == tensor::vector<float>({-0.5f, -1.0f})); // as before
+  v.set_learning_rate(0);
+  CHECK(after_one(c, v) == tensor::vector<float>({0, 0}));
+}
+
+TEST_CASE("the learning rate that was set by hand is in the checkpoint of parameter servers") {
+  scratch_directory here;
+  {
+    auto c = cut(2);
+    auto set = with_rate(c, "set", 0.5f);
+    with_rate(c, "not set", 0.5f);
+    set.set_learning_rate(0.1f); // no number of few binary digits
+    c.coordinator.save(here.path());
+  }
+  auto c = cut(1, 3);
+  auto set = with_rate(c, "set", 0.5f);
+  auto not_set = with_rate(c, "not set", 0.5f);
+  not_set.set_learning_rate(0.125f);
+  c.coordinator.restore(here.path());
+  CHECK(after_one(c, set) == tensor::vector<float>({-0.1f, -0.2f}));
+  CHECK(after_one(c, not_set) == tensor::vector<float>({-0.5f, -1.0f}));
+  auto d = cut(2);
+  d.coordinator.restore(here.path());
+  CHECK(after_one(d, with_rate(d, "set", 0.5f)) == tensor::vector<float>({-0.1f, -0.2f}));
+}
+
+TEST_CASE("a restore that fails on the second variable changes nothing on parameter servers") {
+  scratch_directory here;
+  {
+    auto c = cut(2);
+    c.strategy.create_variable({.name = "first", .initial = counted(4, 2), .optimizer = adam{}});
+    c.strategy.create_variable({.name = "second", .initial = counted(4, 2), .optimizer = adam{}});
+    c.coordinator.save(here.path());
+  }
+  const std::vector<variable_options> others{
+    {.name = "second", .initial = counted(4, 3), .optimizer = adam{}},
+    {.name = "second", .initial = counted(4, 2), .optimizer = adagrad{}},
+    {.name = "second", .shape = {4, 2}, .type = dtype::f64, .optimizer = adam{}},
+    {.name = "third", .initial = counted(4, 2)}};
+  for (const auto& other : others) {
+    auto c = cut(2);
+    auto first = c.strategy.create_variable(
+      {.name = "first", .initial = counted(4, 2, 7), .optimizer = adam{}});
+    first.set_learning_rate(0.75f);
+    c.strategy.create_variable(other);
+    auto why = failure_of([&] { c.coordinator.restore(here.path()); });
+    CHECK(why.code == errc::mismatch);
+    CHECK(says(why, "'" + other.name + "'"));
+    CHECK(first.read() == counted(4, 2, 7));
+    // nor is the next variable made from that checkpoint
+    auto later = c.strategy.create_variable(
+      {.name = other.name == "third" ? "second" : "third", .initial = counted(4, 2, 9)});
+    CHECK(later.read() == counted(4, 2, 9));
+  }
+}
+
+// --- limits
+
+TEST_CASE("save and restore of many variables open one session a server") {
+  scratch_directory here;
+  auto c = cut(3, 3);
+  for (int i = 0; i < 40; ++i)
+    c.strategy.create_variable({.name = "v" + std::to_string(i), .initial = counted(6, 2)});
+  auto& sessions = c.rt.owner()->vault_sessions();
+  c.coordinator.save(here.path());
+  c.coordinator.restore(here.path());
+  c.coordinator.save(here.path());
+  CHECK(sessions.opened() == 3);
+}
+
+namespace {
+
+std::atomic<bool> works_on{false};
+
+/// Reads until it is told to end: a step that takes long and shows that it works.
+void reading_step(worker_context& ctx, const variable& v) {
+  for (const auto until = std::chrono::steady_clock::now() + patience;
+       works_on && std::chrono::steady_clock::now() < until;)
+    (void)ctx.read(v);
+}
+TROUPE_FUNCTION(reading_step);
+
+} // namespace
+
+TEST_CASE("a save waits for a step that shows progress for longer than quiesce_ms_max") {
+  scratch_directory here;
+  small_cluster c{{.workers = 1, .quiesce_ms_max = 400}};
+  auto v = c.strategy.create_variable({.name = "w", .shape = {4}});
+  works_on = true;
+  c.coordinator.schedule(reading_step, v);
+  std::thread later{[] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{1600};
+    while (std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    works_on = false;
+  }};
+  CHECK_NOTHROW(c.coordinator.save(here.path()));
+  later.join();
+  c.coordinator.join(patience);
+  CHECK_FALSE(fs::is_empty(here.path()));
 }

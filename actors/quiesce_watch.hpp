@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <troupe/core/time.hpp>
+
+namespace troupe {
+
+/// A closure that a cut waits for.
+struct running_closure {
+  std::uint64_t seq = 0;
+  std::uint32_t worker = 0;
+  /// Since its step last entered Troupe; none: it is not on a lane yet.
+  std::optional<std::uint64_t> silent_ms{};
+  std::uint64_t median_ms = 0; ///< what its function takes, as far as that is known
+};
+
+/// Decides how long a cut waits for what runs: for as long as it shows progress, which is that
+/// steps call Troupe or closures end. Plain; its owner locks.
+class quiesce_watch {
+public:
+  /// A step may be silent for this long, or for 20 times what its function takes.
+  explicit quiesce_watch(std::uint64_t quiet_ms_max) : quiet_ms_max_{quiet_ms_max} {}
+
+  /// The cut is asked for: silence before that is not held against anyone.
+  void begin(time_point now) { since_ = now; }
+
+  struct verdict {
+    std::vector<running_closure> overdue{}; ///< with how long they were silent
+    std::uint64_t look_again_ms = 1;        ///< when none is overdue
+  };
+  /// What has shown no progress for too long. One that is not on a lane is as silent as the least
+  /// silent one of its worker. Nothing at all is running: overdue is empty, and `look_again_ms` 0
+  /// once that is so for too long (then it is a server that does not confirm).
+  verdict look(time_point now, std::span<const running_closure> running) const;
+
+private:
+  std::uint64_t quiet_ms_max_;
+  time_point since_{};
+};
+
+} // namespace troupe

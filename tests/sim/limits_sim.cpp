@@ -1,0 +1,196 @@
+// Work that takes long because there is much of it, on slow links and slow machines: whoever makes
+// progress is waited for, whoever makes none is named. All waits are longer than every limit.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <troupe/sim/world.hpp>
+#include <troupe/troupe.hpp>
+
+using namespace troupe;
+using namespace troupe::sim;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::int64_t numbers = 2 << 20; // 8 MiB of f32
+
+struct cluster_parts {
+  explicit cluster_parts(process& p)
+    : rt{p.options(), p.host()},
+      strategy{rt, {.partitioner = fixed_shards_partitioner{2}}},
+      coordinator{strategy} {}
+  runtime rt;
+  parameter_server_strategy strategy;
+  cluster_coordinator coordinator;
+};
+
+tensor filled(float value) {
+  tensor out{dtype::f32, {numbers}};
+  std::ranges::fill(out.mutable_as<float>(), value);
+  return out;
+}
+
+template <class F>
+failure failure_of(F f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.details();
+  }
+  return {};
+}
+
+bool says(const failure& why, std::string_view text) {
+  return why.text.find(text) != std::string::npos;
+}
+
+report run(program main, world_options options = {}, std::function<void(world&)> faults = {}) {
+  options.seed = 11;
+  world w{std::move(options)};
+  w.coordinator(std::move(main));
+  w.workers(2);
+  w.servers(2);
+  if (faults)
+    faults(w);
+  auto out = w.run();
+  INFO(out.text());
+  CHECK(out.ok());
+  return out;
+}
+
+/// 8 MiB take 80 s.
+world_options slow_links() {
+  world_options out;
+  out.bytes_per_second = 100'000;
+  return out;
+}
+
+tensor plus_one_step(worker_context& ctx, const variable& v, const tensor& x) {
+  const auto now = ctx.read(v).to_tensor();
+  CHECK(now.as<float>()[0] == 3.0f);
+  auto out = x.clone();
+  for (auto& each : out.mutable_as<float>())
+    each += 1.0f;
+  ctx.apply(v, x);
+  return out;
+}
+TROUPE_FUNCTION(plus_one_step);
+
+/// For `seconds`, with a call of Troupe each second; or without any.
+void long_step(worker_context& ctx, const variable& v, int seconds, bool silent) {
+  for (int i = 0; i < seconds; ++i) {
+    ctx.host().env().lanes.spend(1s);
+    if (!silent)
+      (void)ctx.read(v);
+  }
+}
+TROUPE_FUNCTION(long_step);
+
+std::int64_t making_step(worker_context& ctx) {
+  return ctx.get_or_create({.name = "made in a step", .shape = {numbers}, .optimizer = adam{0.1f}})
+    .shape()[0];
+}
+TROUPE_FUNCTION(making_step);
+
+} // namespace
+
+TEST_CASE("limits: transfers that take longer than a request may are waited for") {
+  float last = 0;
+  tensor got;
+  const auto out = run(
+    [&](process& p) {
+      cluster_parts c{p};
+      auto v =
+        c.strategy.create_variable({.name = "v", .initial = filled(3), .optimizer = sgd{1.0f}});
+      got = c.coordinator.schedule(plus_one_step, v, filled(1)).fetch();
+      c.coordinator.join();
+      c.coordinator.save("checkpoints");
+      v.assign(filled(9));
+      c.coordinator.restore("checkpoints");
+      last = v.read().as<float>()[numbers - 1];
+    },
+    slow_links());
+  CHECK(got.as<float>()[numbers - 1] == 2.0f);
+  CHECK(last == 2.0f);
+  CHECK(out.time > 5min); // the limits are 30 s
+}
+
+TEST_CASE("limits: a variable that servers need minutes for is made") {
+  std::int64_t in_step = 0;
+  std::optional<shape_t> made;
+  const auto out = run(
+    [&](process& p) {
+      cluster_parts c{p};
+      made = c.strategy.create_variable({.name = "v", .shape = {numbers}, .optimizer = adam{0.1f}})
+               .shape();
+      in_step = c.coordinator.schedule(making_step).fetch();
+    },
+    {}, [](world& w) { w.at(0ms).slow(server{1}, 10'000); });
+  CHECK(made == shape_t{numbers});
+  CHECK(in_step == numbers);
+  CHECK(out.time > 2min);
+}
+
+TEST_CASE("limits: a variable that is given up is nowhere, also where it was being made") {
+  failure why;
+  std::uint64_t left = 1;
+  run(
+    [&](process& p) {
+      cluster_parts c{p};
+      why = failure_of([&] {
+        c.strategy.create_variable({.name = "v", .shape = {numbers}, .optimizer = adam{0.1f}});
+      });
+      for (int i = 0; i < 120 && left > 0; ++i) {
+        p.env().lanes.spend(1s);
+        left = 0;
+        for (const auto& s : c.coordinator.statistics().servers)
+          left += s.bytes;
+      }
+      c.coordinator.save("checkpoints"); // it has no such variable
+    },
+    {},
+    [](world& w) {
+      w.at(0ms).slow(server{0}, 5'000); // still at work when the other one is lost
+      w.at(10s).crash(server{1});
+      w.at(12s).restart(server{1});
+    });
+  CHECK(why.code == errc::unavailable);
+  CHECK(says(why, "ps:1"));
+  CHECK(left == 0);
+}
+
+TEST_CASE("limits: a save waits for a step that works, and names one that does not") {
+  failure silent;
+  std::string saved;
+  run([&](process& p) {
+    cluster_parts c{p};
+    auto v = c.strategy.create_variable({.name = "v", .shape = {4}});
+    c.coordinator.schedule(long_step, v, 100, false);
+    p.env().lanes.spend(1s);
+    saved = c.coordinator.save("checkpoints");
+    c.coordinator.schedule(long_step, v, 100, true);
+    p.env().lanes.spend(1s);
+    silent = failure_of([&] { c.coordinator.save("checkpoints"); });
+    c.coordinator.join();
+  });
+  CHECK_FALSE(saved.empty());
+  CHECK(silent.code == errc::deadline);
+  CHECK(says(silent, "worker:"));
+}
+
+TEST_CASE("limits: a server that is stopped in the middle of a transfer is named") {
+  failure why;
+  run(
+    [&](process& p) {
+      cluster_parts c{p};
+      auto v = c.strategy.create_variable({.name = "v", .shape = {numbers}});
+      why = failure_of([&] { (void)v.read(); });
+    },
+    slow_links(), [](world& w) { w.at(30s).pause(server{1}, 10min); });
+  CHECK(why.code != errc::none);
+  CHECK(says(why, "ps:1"));
+}
