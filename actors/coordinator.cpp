@@ -377,15 +377,16 @@ void coordinator_state::say_struck(const flight& what, const attempt_loss& from)
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
   servers_.erase(index);
   trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
-  bool held = std::any_of(variables_.begin(), variables_.end(), [&](const auto& v) {
-    return std::any_of(v.second.shards.begin(), v.second.shards.end(),
-                       [&](auto& s) { return s.server == index; });
-  });
-  if (held)
+  auto is_on = [&](const variable_spec& v) {
+    return std::any_of(v.shards.begin(), v.shards.end(),
+                       [&](const auto& s) { return s.server == index; });
+  };
+  if (std::any_of(variables_.begin(), variables_.end(),
+                  [&](const auto& v) { return is_on(v.second); }))
     servers_lost_.insert(index);
-  std::vector<std::uint64_t> making;
+  std::vector<std::uint64_t> making; // also what it had answered for: its shards went with it
   for (const auto& [number, c] : creations_)
-    if (c.left.contains(index))
+    if (std::any_of(c.specs.begin(), c.specs.end(), is_on))
       making.push_back(number);
   for (auto number : making)
     end_creation(number, index, answer_failure("it was lost: " + msg.reason, index));

@@ -101,7 +101,7 @@ TEST_CASE("groups: without a deadline an operation goes on for as long as someth
       w.node(worker{i}, [&](process& p) {
         member me{p};
         REQUIRE(me.group->form(group_epoch{1}, three(), 3s));
-        auto x = tensor::zeros(dtype::f32, {40'000});
+        auto x = tensor::zeros(dtype::f32, {80'000});
         auto begin = w.now();
         how.push_back(me.group->all_reduce(x, reduce_op::sum));
         took.push_back(w.now() - begin);
@@ -111,13 +111,15 @@ TEST_CASE("groups: without a deadline an operation goes on for as long as someth
         if (i != j)
           w.at(0s).delay(worker{i}, worker{j}, 60ms);
     if (stops)
-      w.at(20s).pause(worker{1}, 2min);
+      w.at(5s).pause(worker{1}, 2min);
     CHECK(w.run().ok());
     REQUIRE(took.size() == 3);
     for (std::size_t i = 0; i < 3; ++i) {
       CHECK(bool{how[i]} == !stops);
       if (stops)
-        CHECK(how[i].error().code == errc::deadline);
+        CHECK((how[i].error().code == errc::deadline
+               // whoever was stopped comes back to peers that have left
+               || (i == 2 && how[i].error().code == errc::peer_lost)));
       CHECK(took[i] > 30s); // what a bare group has without progress
     }
   }
