@@ -48,7 +48,7 @@ bag_entries entries_of(const sparse_ids& ids, const tensor& weights);
 bag_entries safe_entries(const bag_entries& all, combiner how,
                          std::optional<std::int64_t> default_id);
 
-/// What each bag's sum of w * e is divided by; 1 for a sum, else 0 for an empty bag.
+/// The divisor of each bag's sum of w * e: 1 for a sum, else 0 for an empty bag.
 std::vector<double> divisors_of(const bag_entries& entries, combiner how);
 
 /// Calls `f` with a float or a double to show the element type.
