@@ -19,7 +19,7 @@ inline std::int64_t count_sum(std::int64_t a, std::int64_t b) {
   return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-/// As long as both last.
+/// The smaller of two counts: as long as both last.
 inline std::int64_t count_min(std::int64_t a, std::int64_t b) {
   if (is_known(a) && is_known(b))
     return std::min(a, b);
