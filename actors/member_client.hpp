@@ -97,7 +97,7 @@ public:
   bool is_member() const { return inc_.counter != 0; }
   const view& current() const { return view_; }
   const member_options& options() const { return options_; }
-  /// Where the coordinator takes a link of this life; empty: it takes none.
+  /// The address at which the coordinator takes a link of this life; empty: it takes none.
   const std::string& link_address() const { return link_address_; }
   void learn_term(term_no term) { view_.term = std::max(view_.term, term); }
 

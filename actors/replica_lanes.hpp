@@ -79,11 +79,11 @@ public:
   /// `mismatch`; `cancelled` when the run has failed.
   void begin_call(std::uint32_t local, replica_call call);
   void end_call(std::uint32_t local);
-  /// For a replica that stands in without a function of its own: the call that it has to make next
-  /// since another one makes it; none once all but those of `silent` have ended.
+  /// The call that a replica that stands in, without a function of its own, has to make next since
+  /// another replica makes it; none once all but those of `silent` have ended.
   std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent);
-  /// The replica's collective call failed with `why`: so does the run, unless it has failed before.
-  /// What the call shall throw, naming replica and call.
+  /// Fails the run because a collective call of the replica failed with `why`, unless the run has
+  /// failed before. Returns the failure that the call shall throw, naming replica and call.
   failure call_failed(std::uint32_t local, failure why);
 
   /// Number of the replica's lane, counted up when it is left behind and another takes its place.
@@ -109,7 +109,7 @@ private:
     std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
-    /// Of the lane: a replaced one ends. Written under the lock.
+    /// Number of the lane: a replaced lane ends. Written under the lock.
     std::atomic<std::uint64_t> life{0};
   };
   void tell();

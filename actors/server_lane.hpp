@@ -25,7 +25,8 @@ struct server_lane_options {
   std::shared_ptr<shard_store> store{}; ///< null: no parameters here
   std::shared_ptr<blob_table> blobs{};  ///< null: no blobs here
   std::uint32_t channels_max = 256;     ///< more wait until one ends
-  /// Of answers that a channel's peer has not taken; above it no more of its questions are read.
+  /// Bytes of answers that a channel's peer has not taken; above this no more of its questions are
+  /// read.
   std::uint64_t queued_bytes_max = std::uint64_t{64} << 20;
   std::uint64_t frame_bytes_max =
     limits::frame_bytes;              ///< bulk of one frame: what a push is staged in

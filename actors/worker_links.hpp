@@ -111,7 +111,7 @@ private:
   const std::unique_ptr<worker_group> group_;
 };
 
-/// What one strategy brings to a meeting.
+/// The contribution of a strategy to a meeting.
 struct worker_card {
   std::string what{};        ///< "multi_worker_mirrored_strategy"
   std::uint32_t devices = 0; ///< replicas here

@@ -16,7 +16,7 @@ namespace troupe::limits {
 
 // --- waits for somebody else's work: without progress for so long, it is given up
 
-/// For a server's or the coordinator's answer; `runtime_options::request_timeout`.
+/// Wait for a server's or the coordinator's answer; `runtime_options::request_timeout`.
 inline constexpr duration request = std::chrono::seconds{30};
 /// A save waits for running closures; `runtime_options::quiesce_ms_max`.
 inline constexpr duration quiesce = std::chrono::seconds{30};

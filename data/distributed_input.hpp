@@ -55,7 +55,7 @@ struct input_piece {
   /// Without data: zero rows of the right types and shapes, where dimensions of unknown extent are
   /// 0 and a part without a batch dimension is a zero.
   element data{};
-  /// For every row its place in the pass: in dataset order where every worker reads everything, so
+  /// The place of every row in the pass: in dataset order where every worker reads everything, so
   /// that a gather can restore it. Where workers read different files or datasets, row i of worker
   /// w's own stream has the number i * workers + w: none is there twice, and each worker's are in
   /// order.

@@ -49,8 +49,8 @@ struct row_shape {
   std::size_t cols = 0;
 };
 
-/// Nothing when `spec` is usable, else a text naming the field and its value. `integral`: for an
-/// integer variable, which only zeros, ones, constant and identity can fill.
+/// The reason why `spec` is not usable, none when it is: a text naming the field and its value.
+/// `integral`: for an integer variable, which only zeros, ones, constant and identity can fill.
 std::optional<std::string> invalid_initializer(const initializer_spec& spec, bool integral = false);
 
 /// Fills `out` = rows [row_begin, row_begin + out.size() / cols) of the variable `name` of shape

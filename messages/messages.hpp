@@ -27,7 +27,7 @@ inline constexpr std::uint16_t protocol_version = 3;
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
 inline constexpr std::size_t message_bytes_max = 64 * 1024;
 
-/// In front of every message between processes. The receiver refuses a fenced sender, another
+/// The header of every message between processes. The receiver refuses a fenced sender, another
 /// incarnation of itself and an older term; an older epoch is no reason to refuse.
 struct message_header {
   term_no term{};
@@ -115,7 +115,7 @@ struct heartbeat {
   TROUPE_FIELDS(heartbeat, header, lanes)
 };
 
-/// To a member whose incarnation is fenced: drop everything, rejoin with a new nonce.
+/// Order to a member whose incarnation is fenced: drop everything, rejoin with a new nonce.
 struct fenced_notice {
   message_header header{};
   TROUPE_FIELDS(fenced_notice, header)

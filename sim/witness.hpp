@@ -55,10 +55,10 @@ public:
   /// Differences from the expected values, at most 8 lines; empty: none. Closures that are still
   /// open may have any effect that is whole and single.
   std::vector<std::string> compare(const tensor& counts, const tensor& tries) const;
-  /// Of a copy that was made when a checkpoint was taken: what was open then and is finished `now`
-  /// is in it as a whole or not at all.
+  /// Updates a copy that was made when a checkpoint was taken: what was open then and is finished
+  /// `now` is in the checkpoint as a whole or not at all.
   void learn(const witness_board& now);
-  /// Of that copy, once it is restored: nobody waits for what was open.
+  /// Updates that copy once the checkpoint is restored: nobody waits for what was open.
   void reopened();
 
 private:

@@ -20,7 +20,7 @@
 
 namespace troupe {
 
-/// What a replica does in a step that has no data for it.
+/// The treatment of a replica in a step that has no data for it.
 enum class empty_pieces : std::uint8_t {
   /// The replica's function is not called: the replica adds nothing to sums and counts, and a mean
   /// is that of the others. The replica takes part in the others' collective calls with no data; in
@@ -64,7 +64,7 @@ public:
   /// value.
   const element& piece(std::size_t replica) const&;
   element piece(std::size_t replica) && { return std::as_const(*this).piece(replica); }
-  /// For every row of the piece its place in the pass, from 0. Throws `out_of_range`.
+  /// The place of every row of the piece in the pass, from 0. Throws `out_of_range`.
   const std::vector<std::uint64_t>& global_rows(std::size_t replica) const&;
   std::vector<std::uint64_t> global_rows(std::size_t replica) && {
     return std::as_const(*this).global_rows(replica);

@@ -39,7 +39,7 @@ public:
   bool is_mirrored() const { return mirrored_; }
   /// Whether replica `i` had no data, so that its component means nothing.
   bool is_absent(std::size_t i) const { return i < absent_.size() && absent_[i]; }
-  /// For each replica whether it had no data; empty: all had.
+  /// Whether each replica had no data; empty: all had.
   const std::vector<bool>& absent() const { return absent_; }
   void set_absent(std::vector<bool> absent) { absent_ = std::move(absent); }
   /// The component of local replica `i`; throws `out_of_range`. A temporary gives its components by

@@ -18,7 +18,7 @@
 
 namespace troupe {
 
-/// When the copies of a variable are brought together.
+/// The time at which the copies of a variable are brought together.
 enum class variable_synchronization : std::uint8_t {
   automatic = 0, ///< `on_write`
   none = 1,      ///< refused by every strategy here
@@ -51,14 +51,14 @@ struct distributed_variable_options {
   troupe::optimizer optimizer{};
   /// Replicas may assign different values to their copies though `aggregation` is none.
   bool allow_divergence = false;
-  /// Which of its replica's logical devices each copy is on; none: that of the scope around, else
+  /// The logical device of its replica that each copy is on; none: that of the scope around, else
   /// the first.
   std::optional<std::uint32_t> logical_device{};
   /// The function of `apply_constraint`; pure, its result has the value's dtype and shape.
   /// Assignments never call it.
   std::function<tensor(const tensor&)> constraint{};
-  /// For parameter servers; synchronous strategies keep variables whole, and say once that they
-  /// drop it.
+  /// A partitioner, for programs that came from parameter servers: synchronous strategies keep
+  /// variables whole and trace once that they drop it.
   troupe::partitioner partitioner{};
 };
 

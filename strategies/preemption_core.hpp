@@ -95,8 +95,8 @@ public:
   std::uint64_t total_run_calls() const noexcept { return calls_; }
   /// Mean length of this process's calls; 0 before the first ended.
   duration average_call() const;
-  /// When this worker asks for the second save: its notice + grace - 3 * 2 * `average_call`. None
-  /// without a grace, or when no notice of its own counts.
+  /// The time at which this worker asks for the second save: its notice + grace - 3 * 2 *
+  /// `average_call`. None without a grace, or when no notice of its own counts.
   std::optional<time_point> second_save_at() const;
   /// The step at which all save in a round (0 or 1); none before that is agreed. Decisions may
   /// overtake each other, so the second can be known before the first.

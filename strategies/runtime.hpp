@@ -89,8 +89,8 @@ struct runtime_options {
   std::uint32_t peer = 0; ///< place of this process among them
   /// The peers' tasks, "chief", "worker:0", for errors; empty: "worker:" and the place.
   std::vector<std::string> peer_tasks{};
-  /// Where the list of peers was read, for errors: "TF_CONFIG", "--cluster FILE"; empty: the
-  /// program gave it.
+  /// The source of the list of peers, for errors: "TF_CONFIG", "--cluster FILE"; empty: the program
+  /// gave it.
   std::string described_by{};
   /// The resolver that described the peers; null: the program gave them.
   std::shared_ptr<const cluster_resolver> resolver{};

@@ -46,7 +46,7 @@ public:
   closure_id closure() const { return host_.closure(); }
   /// `worker:N`.
   task_id worker() const { return host_.task(); }
-  /// In a simulation: the step takes `d` of virtual time. Does nothing in production.
+  /// Takes `d` of virtual time in a simulation. Does nothing in production.
   void compute(duration d) { host_.compute(d); }
   step_host& host() { return host_; }
 

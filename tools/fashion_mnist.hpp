@@ -33,7 +33,7 @@ struct training_report {
   std::uint64_t lost = 0;
   std::uint64_t doubled = 0;
   std::uint64_t reruns = 0; ///< steps whose accepted attempt was not their first
-  /// When the attempts after the first began, on the machine's steady clock.
+  /// The times at which attempts after the first began, on the machine's steady clock.
   std::vector<std::int64_t> rerun_begin_ns{};
   std::uint32_t replicas = 0;  ///< of a synchronous strategy; 0: parameter servers
   std::uint64_t differing = 0; ///< copies of variables that are not as the first one is

@@ -125,7 +125,7 @@ struct collective_member {
   std::string name{}; ///< "worker:1", for errors; need not be the same for all
 };
 
-/// What a group has counted since it was made.
+/// The counts of a group since it was made.
 struct collective_counters {
   std::uint64_t operations = 0;
   std::uint64_t blocks_sent = 0;

@@ -40,7 +40,8 @@ inline std::int64_t count_times(std::int64_t a, std::uint64_t times) {
   return __builtin_mul_overflow(a, times, &out) ? INT64_MAX : out;
 }
 
-/// What is left after dropping `first`, then yielding one and dropping `between` again and again.
+/// The count that is left after dropping `first`, then yielding one and dropping `between` again
+/// and again.
 inline std::int64_t count_stride(std::int64_t a, std::uint64_t first, std::uint64_t between) {
   if (!is_known(a))
     return a;

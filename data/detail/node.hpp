@@ -74,7 +74,7 @@ public:
   virtual node_kind kind() const { return node_kind::other; }
   /// The nodes that this one reads from; empty for a source.
   virtual std::vector<node_ptr> inputs() const { return {}; }
-  /// The same operation on other inputs. @pre as many as `inputs()`.
+  /// This node's operation on other inputs. @pre as many as `inputs()`.
   virtual node_ptr with_inputs(std::vector<node_ptr> inputs) const;
   /// Elements of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
   virtual std::int64_t count(storage_port&) const { return unknown_cardinality; }

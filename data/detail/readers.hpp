@@ -18,7 +18,7 @@ public:
   explicit reader_node(std::vector<std::string> patterns);
   node_kind kind() const final { return node_kind::reader; }
   const std::vector<std::string>& patterns() const { return patterns_; }
-  /// The same source on other files.
+  /// This source on other files.
   virtual node_ptr on_files(std::vector<std::string> patterns) const = 0;
 
 private:

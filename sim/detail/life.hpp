@@ -75,7 +75,7 @@ public:
   [[noreturn]] void leave(int code);
   bool is_ending() const { return tearing_; }
   std::uint64_t draw(std::string_view purpose);
-  /// On a lane: may let others run, as a thread may lose its processor anywhere.
+  /// May let other lanes run, as a thread may lose its processor anywhere. On a lane.
   void may_be_preempted();
 
   // -- process --

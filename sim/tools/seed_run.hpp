@@ -39,8 +39,8 @@ seed_outcome run_seed(const run_spec& spec, bool twice);
 std::string to_text(const seed_outcome& out);
 result<seed_outcome> outcome_from_text(std::string_view text);
 
-/// Of a child that ran `run_seed`: what it answered, or what ended it as a broken rule: the name
-/// of an assertion, "asan", "ubsan", "signal 11", "wall_limit".
+/// The outcome of a child that ran `run_seed`: its answer, or its end as a broken rule: the name of
+/// an assertion, "asan", "ubsan", "signal 11", "wall_limit".
 seed_outcome outcome_of(child_end end);
 
 /// Runs `spec` in a child of its own.

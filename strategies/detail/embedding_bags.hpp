@@ -24,7 +24,7 @@ void expect_type(const char* what, dtype given, dtype expected);
 /// Elements of an i64 or i32 tensor of any rank.
 id_list ids_of(const tensor& ids);
 
-/// Each id once, ascending, and where in that list every id is.
+/// Ids without repeats, ascending, and each original id's place among them.
 struct unique_ids {
   id_list ids{};
   id_list slots{};
