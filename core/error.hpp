@@ -97,9 +97,9 @@ struct failure {
 /// A failure with the code's own retry class and no origin yet.
 failure make_failure(errc code, std::string text);
 
-/// "shape_mismatch at worker:1 (incarnation 3):...", "shape_mismatch at worker:1:..." for a worker
-/// of a synchronous strategy, which has no incarnation. A text that begins with the task is not
-/// given the task again.
+/// "shape_mismatch at worker:1 (incarnation 3): ...", "shape_mismatch at worker:1: ..." for a
+/// worker of a synchronous strategy, which has no incarnation. A text that begins with the task is
+/// not given the task again.
 std::string to_string(const failure& why);
 
 /// The exception of blocking public calls: a `failure` with its code, origin and retry class.

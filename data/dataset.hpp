@@ -63,7 +63,7 @@ public:
   /// not copied. Throws `shape_mismatch` when row counts differ and `invalid_argument` for a scalar
   /// or an undefined tensor.
   static dataset from_tensors(std::vector<tensor> columns);
-  /// A dataset of the i64 scalars begin, begin + step,... before `end`; throws `invalid_argument`
+  /// A dataset of the i64 scalars begin, begin + step, ... before `end`; throws `invalid_argument`
   /// for step 0.
   static dataset range(std::int64_t begin, std::int64_t end, std::int64_t step = 1);
   static dataset range(std::int64_t end) { return range(0, end, 1); }

@@ -119,8 +119,8 @@ public:
   void join();
   /// `join` that throws `deadline` when `timeout` passes first. Closures go on then.
   void join(duration timeout);
-  /// Whether nothing is queued or running. Returns at once, unless a closure failed: then throws
-  /// the first error as `join` does, after what runs has ended.
+  /// Whether nothing is queued or running. Returns at once, unless a closure failed: then the call
+  /// throws the first error as `join` does, once the running closures have ended.
   bool done();
   /// The latest 256 errors, oldest first, raised or not; also of datasets and other per-worker
   /// resources, which are never raised by themselves. Never waits.

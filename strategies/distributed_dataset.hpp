@@ -73,7 +73,8 @@ public:
   /// The device that holds a copy of the piece before the replica asks for it: the replica's GPU;
   /// none: the piece is in host memory alone. `replica_context::on_device` has the copy.
   std::optional<device_id> device(std::size_t replica) const;
-  /// Part `i` of each piece, as a distributed value. Throws `out_of_range`.
+  /// Part `i` of each piece, as a distributed value: [rows of the piece] + row shape. Throws
+  /// `out_of_range`.
   per_replica<tensor> part(std::size_t i) const;
   /// The only part of each piece, as a distributed value.
   per_replica<tensor> only() const;
@@ -116,7 +117,7 @@ struct made_step;
 ///
 /// Where a replica is on a GPU, or `input_options::prefetch_to_device` is true, a lane of its own
 /// makes the next steps from the first `next` on, as many as `per_replica_buffer_size` says, and
-/// puts them on the replicas' devices: datasets' functions are called there. It ends with the
+/// puts them on the replicas' devices: datasets' functions are called there. The lane ends with the
 /// iterator, the end of the data or the runtime. Nothing else shows of it.
 class distributed_iterator {
 public:
@@ -139,8 +140,8 @@ public:
   /// after an error of the data, and while the workers have not agreed on a step.
   std::string save_position() const;
   /// Goes to a saved position. Throws `corrupt` for bytes that are no position, `mismatch` for a
-  /// position of another dataset or number of workers; the iterator then stays as it was. An
-  /// iterator that an error broke can be used again afterwards.
+  /// position that does not fit this input; the iterator then stays as it was. An iterator that an
+  /// error broke can be used again afterwards.
   void restore_position(std::string_view bytes);
   std::vector<tensor_spec> element_spec() const;
 
@@ -160,7 +161,7 @@ private:
 };
 
 /// A dataset divided over a strategy's replicas: can be iterated and described, not changed any
-/// more. A handle. `for (auto& batch: ds)` is one pass.
+/// more. A handle. `for (auto& batch : ds)` is one pass.
 class distributed_dataset {
 public:
   explicit distributed_dataset(std::shared_ptr<detail::distributed_source> source)

@@ -98,7 +98,7 @@ public:
   troupe::strategy distribute_strategy() const;
   /// Number of copies in this process.
   std::size_t components() const;
-  /// The name of component `i`: "v", "v/replica_1",... `out_of_range`.
+  /// The name of component `i`: "v", "v/replica_1", ... `out_of_range`.
   std::string component_name(std::size_t i) const;
   /// The value of component `i` in any context. `out_of_range`.
   tensor component(std::size_t i) const;
@@ -176,8 +176,9 @@ public:
   /// The value that a checkpoint holds: component 0, or the cross-replica value of an `on_read`
   /// variable. Every worker calls it.
   tensor saved_value() const;
-  /// Takes back a saved value, whatever the number of replicas was. In cross-replica context only,
-  /// else `wrong_state`. An `on_read` sum is divided over the copies.
+  /// Takes back a saved value, whatever the number of replicas was. `value`: `type()`, `shape()`.
+  /// In cross-replica context only, else `wrong_state`. An `on_read` sum is divided over the
+  /// copies.
   void restore_value(const tensor& value) const;
 
   const std::shared_ptr<detail::variable_core>& core() const { return core_; }

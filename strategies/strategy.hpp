@@ -87,7 +87,7 @@ public:
 
   /// Calls `f` once for each local replica, concurrently, on the replica's device. `f` takes a
   /// `replica_context&` first, or none. Of distributed values anywhere in `args` (nests of tuples,
-  /// vectors, maps,...) each replica gets its own component; all else is copied to all. The result
+  /// vectors, maps, ...) each replica gets its own component; all else is copied to all. The result
   /// is a `per_replica` of what the replicas returned: `regroup` turns a distributed nest into a
   /// nest of distributed values. An exception of a replica is thrown here with its own type, once
   /// the other replicas have ended. Replicas that do not end within `grace_ms` are left behind and

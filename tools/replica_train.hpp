@@ -12,7 +12,7 @@ namespace tool {
 training_report train_on_replicas(troupe::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop);
 
-/// The values of `--strategy`, the parameter servers' first: "mirrored",...
+/// The values of `--strategy`, the parameter servers' first: "mirrored", ...
 const std::vector<std::string>& strategy_names();
 
 } // namespace tool

@@ -25,7 +25,7 @@ public:
   /// Notes that a process was stopped for a while.
   void stopped(const troupe::task_id& task);
   /// The line to print, every 15 s while processes are hit and nothing is saved: "no progress for
-  /// 31 s:... since then worker:0 ended 9 times, worker:1 7 times, after 1.4 s on average".
+  /// 31 s: ... since then worker:0 ended 9 times, worker:1 7 times, after 1.4 s on average".
   std::optional<std::string> due(std::int64_t now_ms);
 
 private:
