@@ -100,10 +100,12 @@ public:
     return of<T>({}, std::span<const T>{&value, 1});
   }
 
+  /// Whether the tensor has a value.
   bool defined() const noexcept { return data_ != nullptr; }
   troupe::dtype type() const noexcept { return type_; }
   const shape_t& shape() const& noexcept { return shape_; }
   shape_t shape() && { return std::move(shape_); }
+  /// Number of axes.
   std::size_t rank() const noexcept { return shape_.size(); }
   /// Number of elements.
   std::int64_t size() const noexcept { return size_; }
@@ -119,6 +121,7 @@ public:
   // none. `for (float x : v.read().as<float>())` would read memory that is gone: name the tensor
   // first, or take one element with `at`.
 
+  /// All bytes, row-major. `mutable_bytes` is for whoever fills the tensor.
   std::span<const std::byte> bytes() const& noexcept { return {data_, size_bytes()}; }
   void bytes() const&& = delete;
   std::span<std::byte> mutable_bytes() & noexcept { return {data_, size_bytes()}; }

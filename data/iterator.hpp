@@ -33,6 +33,7 @@ public:
   /// Goes to the first element of pass `pass`; a new iterator stands in pass 0. Shuffles that
   /// reshuffle have another order in each pass, and the same whenever it is begun again.
   void start_pass(std::uint64_t pass);
+  /// The number of the current pass, from 0.
   std::uint64_t pass() const;
   /// Elements of this pass handed out so far.
   std::uint64_t delivered() const;

@@ -121,23 +121,38 @@ public:
   /// action is undone (`resume`, `heal`); action.hpp tells what each action does.
   class moment {
   public:
+    /// Ends the process on a machine without a word; `flags`: see `crash_flag`. `restart` starts a
+    /// new process there, if none runs.
     moment& crash(node_name n, std::int64_t flags = crash_plain);
     moment& restart(node_name n);
+    /// Stops scheduling a machine, whose links keep buffering; `resume` goes on.
     moment& pause(node_name n, duration length = {});
     moment& resume(node_name n);
+    /// Makes everything on a machine take `factor` times as long.
     moment& slow(node_name n, std::int64_t factor, duration length = {});
+    /// Cuts the link between two machines, one direction of it, or all links of one machine.
     moment& partition(node_name a, node_name b, duration length = {});
     moment& partition_one_way(node_name from, node_name to, duration length = {});
     moment& isolate(node_name n, duration length = {});
+    /// Ends partitions, stalls and delays between two machines, or between all.
     moment& heal(node_name a, node_name b);
     moment& heal_all();
+    /// Ends all connections between two machines, what is under way included; `flags`: see
+    /// `reset_flag`.
     moment& reset(node_name a, node_name b, std::int64_t flags = reset_all);
+    /// Lets nothing move from `from` to `to` for `length`; unlike in a partition all arrives after
+    /// it.
     moment& stall(node_name from, node_name to, duration length);
+    /// Makes everything from `from` to `to` take `extra` longer.
     moment& delay(node_name from, node_name to, duration extra, duration length = {});
+    /// Moves a machine's wall time by `ms`, or lets its clocks run `ppm` fast.
     moment& clock_offset(node_name n, std::int64_t ms);
     moment& clock_drift(node_name n, std::int64_t ppm);
+    /// Hits the next `count` operations of a machine's disk; `each`: duration of a slow one.
     moment& storage(action_kind kind, node_name n, std::int64_t count = 1, duration each = {});
+    /// Plans any action.
     moment& act(action what);
+    /// Calls `f` at that time, on the world's thread.
     moment& call(std::function<void()> f);
 
   private:
@@ -168,6 +183,7 @@ public:
 
   /// Virtual time since the start of the run.
   duration now() const;
+  /// Whether a process runs on the machine.
   bool is_up(node_name n) const;
   bool is_paused(node_name n) const;
   bool has_machine(node_name n) const;

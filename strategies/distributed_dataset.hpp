@@ -69,6 +69,7 @@ public:
   std::vector<std::uint64_t> global_rows(std::size_t replica) && {
     return std::as_const(*this).global_rows(replica);
   }
+  /// Whether the piece has no rows. Throws `out_of_range`.
   bool is_empty(std::size_t replica) const;
   /// The device that holds a copy of the piece before the replica asks for it: the replica's GPU;
   /// none: the piece is in host memory alone. `replica_context::on_device` has the copy.
@@ -135,6 +136,7 @@ public:
   std::optional<distributed_batch> try_next();
   /// Begins pass number `pass` over the data, at its first step.
   void start_pass(std::uint64_t pass);
+  /// The number of the current pass, from 0.
   std::uint64_t pass() const;
   /// The exact position, behind the last step that `next` gave, as opaque bytes. `wrong_state`
   /// after an error of the data, and while the workers have not agreed on a step.
@@ -143,6 +145,7 @@ public:
   /// position that does not fit this input; the iterator then stays as it was. An iterator that an
   /// error broke can be used again afterwards.
   void restore_position(std::string_view bytes);
+  /// Dtypes and shapes of the parts of one replica's piece; -1 for an extent that may differ.
   std::vector<tensor_spec> element_spec() const;
 
 private:

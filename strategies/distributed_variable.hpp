@@ -94,7 +94,9 @@ public:
   troupe::dtype type() const;
   variable_synchronization synchronization() const;
   variable_aggregation aggregation() const;
+  /// Whether the variable is trained: as asked for, else true except for `on_read`.
   bool trainable() const;
+  /// The strategy that made the variable.
   troupe::strategy distribute_strategy() const;
   /// Number of copies in this process.
   std::size_t components() const;

@@ -16,6 +16,7 @@ namespace troupe {
 /// value.
 class mean_metric {
 public:
+  /// Makes the counters "NAME/total" and "NAME/count". Throws as `make_variable`.
   explicit mean_metric(const std::string& name = "mean");
 
   /// Counts every element of `values`, with weight 1. In a replica, or by the program without a
@@ -24,6 +25,7 @@ public:
   /// Counts every element with its weight: `weights` has the shape of `values`, or one element for
   /// all. `shape_mismatch` for other weights.
   void update(const tensor& values, const tensor& weights) const;
+  /// Counts one value with its weight.
   void update(double value, double weight = 1) const { add(value * weight, weight); }
   /// The weighted mean of all values given: in cross-replica context over all replicas (over
   /// several workers all of them call it), in a replica over its own. 0 before any value.
@@ -51,6 +53,7 @@ public:
   void update(const tensor& labels, const tensor& predictions) const;
   /// The share of right predictions so far; contexts as `mean_metric::result`.
   double result() const { return mean_.result(); }
+  /// Forgets all predictions. In cross-replica context.
   void reset() const { mean_.reset(); }
   const mean_metric& mean() const { return mean_; }
 

@@ -60,6 +60,7 @@ public:
                                  std::shared_ptr<const class cluster_resolver> resolver,
                                  multi_worker_options options = {});
 
+  /// Number of workers.
   std::uint32_t num_workers() const;
   /// This worker's number; the chief's is 0.
   std::uint32_t worker_index() const;

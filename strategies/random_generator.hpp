@@ -28,6 +28,7 @@ struct generator_state;
 /// tf.random.Generator.
 class random_generator {
 public:
+  /// A generator with this seed, the same on all workers.
   explicit random_generator(std::uint64_t seed);
   /// A generator with a fresh seed; over several workers all of them take the first worker's and
   /// wait for it.

@@ -179,8 +179,10 @@ public:
   /// A runtime on the host's system, ports and network. Addresses are what that network
   /// understands: the rule that reaching other machines takes a token is the host's to keep.
   runtime(runtime_options options, const runtime_host& host);
+  /// Moved-from runtimes can only be destroyed or assigned to.
   runtime(runtime&&) noexcept;
   runtime& operator=(runtime&&) noexcept;
+  /// Ends the cluster: see `shutdown`.
   ~runtime();
 
   /// Reads `--cluster FILE`, flags that begin with `--troupe-`, and TF_CONFIG; leaves every other

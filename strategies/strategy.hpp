@@ -106,6 +106,7 @@ public:
   /// value, a name that is no operator; `shape_mismatch`, `dtype_mismatch` name the component.
   tensor reduce(const reduction& op, const per_replica<tensor>& value,
                 std::optional<std::vector<std::int64_t>> axis = {}) const;
+  /// `reduce` along one axis.
   tensor reduce(const reduction& op, const per_replica<tensor>& value, std::int64_t axis) const;
   /// Reduces a value that is not distributed. Within one process a mean, minimum or maximum is the
   /// value itself, and so is what consists of zeros; a sum over several replicas throws
@@ -202,7 +203,9 @@ public:
   /// This replica's number, below `num_replicas_in_sync`, in order of workers and then of their
   /// devices.
   std::uint32_t replica_id_in_sync_group() const;
+  /// Number of replicas in all processes.
   std::uint32_t num_replicas_in_sync() const;
+  /// The strategy that runs the function.
   troupe::strategy strategy() const;
   /// The name of this replica's device, alone.
   std::vector<std::string> devices() const;
@@ -219,6 +222,8 @@ public:
   /// mean of integers is an f64 tensor; of plain integers `invalid_argument`, as is a tensor
   /// without a value.
   tensor all_reduce(const reduction& op, const tensor& x, const collective_options& options = {});
+  /// `all_reduce` of each tensor of `xs`, the small ones together. All replicas give as many, in
+  /// the same order.
   std::vector<tensor> all_reduce(const reduction& op, const std::vector<tensor>& xs,
                                  const collective_options& options = {});
   template <class T>

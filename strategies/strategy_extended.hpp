@@ -289,6 +289,7 @@ public:
   /// The devices that variables live on: the replicas' devices, with central storage the parameter
   /// device. `wrong_state` for the default strategy.
   std::vector<std::string> parameter_devices() const;
+  /// Whether `v` was made by this strategy.
   bool variable_created_in_scope(const distributed_variable& v) const;
   /// The value of `v` in cross-replica context, also inside an update function: of an `on_read`
   /// variable the sum, mean or first of its copies, else the first copy.
@@ -308,7 +309,9 @@ public:
   /// Whether this process writes checkpoints, and summaries: over several workers the first alone.
   bool should_checkpoint() const;
   bool should_save_summary() const { return should_checkpoint(); }
+  /// Number of workers.
   std::uint32_t num_hosts() const;
+  /// Number of replicas of each worker.
   std::uint32_t num_replicas_per_host() const;
 
   /// Calls `f(step_context&, next())` `iterations` times, in cross-replica context. What `next` or

@@ -41,6 +41,7 @@ public:
   /// tasks, and one with more cores than there are devices, naming both numbers.
   tpu_strategy(runtime& rt, device_assignment assignment, tpu_options options = {});
 
+  /// The cores of each replica.
   const device_assignment& assignment() const { return *assignment_; }
   /// Number n of devices of one replica; they are logical devices 0 to n - 1.
   std::uint32_t num_logical_devices() const { return assignment_->cores_per_replica(); }

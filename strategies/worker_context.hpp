@@ -43,8 +43,9 @@ public:
   bool cancelled() { return host_.cancelled(); }
   /// Number of this run of the closure: 1, then 2 after one lost worker, ...
   attempt_no attempt() const { return host_.attempt(); }
+  /// Id of the closure, the same for all attempts.
   closure_id closure() const { return host_.closure(); }
-  /// `worker:N`.
+  /// The worker that runs the step: `worker:N`.
   task_id worker() const { return host_.task(); }
   /// Takes `d` of virtual time in a simulation. Does nothing in production.
   void compute(duration d) { host_.compute(d); }

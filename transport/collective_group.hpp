@@ -90,12 +90,16 @@ public:
 
   // --- epochs. Each ends the one before.
 
-  /// Connects with all of `members`, this one among them; its place is its rank. All members call
-  /// it with the same list and epoch. After an error there is no epoch, and this one's number is
-  /// used up.
+  /// Connects with all of `members`, this one among them; a member's place in the list is its rank.
+  /// All members call `form` with the same list and epoch. Waits until `deadline` has passed. After
+  /// an error there is no epoch, and this one's number is used up: `deadline` names the missing
+  /// members; `fenced`: others are in a later epoch; `mismatch`: another list; `wrong_peer`:
+  /// another token; `invalid_argument` for a list without this member's id, and for an epoch that
+  /// is not above the last one.
   virtual result<void> form(group_epoch epoch, std::vector<collective_member> members,
                             duration deadline) = 0;
-  /// `form` with the members of the last list that have these ids, in its order.
+  /// `form` with the members of the last list that have these ids, in its order. `invalid_argument`
+  /// for an id that is not in it.
   virtual result<void> shrink(group_epoch epoch, std::span<const std::uint64_t> survivors,
                               duration deadline) = 0;
   /// `form` with `joined` behind the last list. Those who join call `form` with the whole list.
@@ -110,11 +114,17 @@ public:
     revoke(make_failure(errc::revoked, std::move(reason)), missing);
   }
 
+  /// This member's place in the epoch's list.
   virtual std::uint32_t rank() const = 0;
+  /// Number of members of the epoch.
   virtual std::uint32_t size() const = 0;
+  /// The epoch that was formed last.
   virtual group_epoch epoch() const = 0;
+  /// The memory through which the epoch's members exchange data.
   virtual group_class carried_by() const = 0;
+  /// The members of the epoch, in order of ranks.
   virtual const std::vector<collective_member>& members() const = 0;
+  /// Counts since the group was made.
   virtual collective_counters counters() const = 0;
   /// The highest epoch that this member has begun to form, or was told of when it was `fenced`: who
   /// catches up goes on there.
