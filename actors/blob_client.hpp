@@ -15,7 +15,7 @@ class blob_client {
 public:
   blob_client(const environment& env, data_peer peer, duration reply_max)
     : env_{env}, peer_{std::move(peer)}, reply_max_{reply_max} {}
-  /// `corrupt` when the size isn't the one announced.
+  /// The bytes of a blob. `not_found`; `corrupt` when the size isn't the one announced.
   result<std::string> get(const blob_key& key, std::uint64_t size_bytes);
   result<void> put(const blob_key& key, std::string bytes);
 

@@ -33,13 +33,13 @@ public:
   /// to hear of its fence may send one for a closure that ended elsewhere, and nobody would drop
   /// it.
   void take_results_if(std::function<bool(const closure_id&)> is_open);
-  /// Replaces one of the same key. `too_large` names the sizes when the table would be over its
-  /// bound; `cancelled`: a result that nobody waits for.
+  /// Keeps a blob in place of one of the same key. `too_large` names the sizes when the table would
+  /// be over its bound; `cancelled`: a result that nobody waits for.
   result<void> put(const blob_key& key, std::string bytes);
-  /// Shares the bytes: they stay valid after `drop`.
+  /// The bytes of a blob, shared: they stay valid after `drop`.
   std::shared_ptr<const std::string> get(const blob_key& key) const;
   void drop(const blob_key& key);
-  /// All blobs of a closure.
+  /// Drops all blobs of a closure.
   void drop(const closure_id& closure);
   std::uint64_t size_bytes() const;
   std::uint64_t bytes_max() const { return bytes_max_; }

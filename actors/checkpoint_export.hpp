@@ -10,8 +10,8 @@
 namespace troupe {
 
 struct checkpoint_export_options {
-  /// Also the optimizers' slots, as "NAME/SLOT" ("dense/w/m"), and their step counts, as
-  /// "NAME/steps", i64 scalars.
+  /// Whether to write the optimizers' slots too, as "NAME/SLOT" ("dense/w/m"), and their step
+  /// counts, as "NAME/steps", i64 scalars.
   bool slots = false;
 };
 
@@ -30,8 +30,8 @@ result<checkpoint_export_report> export_checkpoint(storage_port& storage,
                                                    const std::string& file,
                                                    checkpoint_export_options options = {});
 
-/// The same for the newest checkpoint in `directory` that is whole, or for `directory` itself where
-/// that is one ("checkpoints/ckpt-7"). `not_found` where there is none.
+/// `export_checkpoint` of the newest checkpoint in `directory` that is whole, or of `directory`
+/// itself where that is a checkpoint ("checkpoints/ckpt-7"). `not_found` where there is none.
 result<checkpoint_export_report> export_checkpoint(storage_port& storage,
                                                    const std::string& directory,
                                                    const std::string& file,

@@ -12,9 +12,9 @@
 #include <troupe/core/tensor.hpp>
 
 /// Checkpoints on a storage port. A variable is saved as one logical tensor: its full shape, and
-/// pieces of rows wherever they lie, for the value and for each optimizer slot. How many shards
-/// wrote it is not part of it, so that any number of shards restores from any other (rows PS-Y1,
-/// PS-Y3, PS-Y6).
+/// pieces of rows wherever they lie, for the value and for each optimizer slot. The number of
+/// shards that wrote it is not part of the checkpoint: any number of shards restores from any
+/// other.
 ///
 ///   directory/ckpt-NUMBER/       a finished checkpoint ("generation"); the highest number is the
 ///   newest directory/ckpt-NUMBER.tmp/   one being written or taken away, or what a crash left of
@@ -86,12 +86,12 @@ public:
   result<void> add_slice(const std::string& name, dtype type, const shape_t& shape,
                          std::string_view part, std::int64_t row_begin, const tensor& rows);
 
-  /// The optimizer's kind and its step count t, once per variable (protocol 3.8). The variable may
-  /// still lack slices.
+  /// Keeps the optimizer's kind and its step count t, once per variable. The variable may still
+  /// lack slices.
   result<void> set_steps(const std::string& name, std::uint64_t t,
                          optimizer_kind optimizer = optimizer_kind::none);
 
-  /// Bytes of the program's own, in the manifest; small ones. The last call for a key counts.
+  /// Keeps a few bytes of the program's own in the manifest. The last call for a key counts.
   result<void> set_extra(const std::string& key, std::string bytes);
 
   /// Finishes: on return the checkpoint survives a crash. Then takes away generations beyond `keep`
@@ -99,8 +99,8 @@ public:
   /// or were given twice, by name), `too_large` (a manifest above 1 GiB), those of the storage.
   result<std::string> commit();
 
-  /// Why old generations could not be taken away by the last `commit`: the checkpoint is good all
-  /// the same.
+  /// The failure by which old generations could not be taken away by the last `commit`: the
+  /// checkpoint is good all the same.
   const std::optional<failure>& cleanup_failure() const;
 
 private:
@@ -145,15 +145,15 @@ public:
   /// says why of each), `io_failed`.
   static result<checkpoint_reader> open_latest(storage_port& storage, const std::string& directory,
                                                checkpoint_read_options options = {});
-  /// This very checkpoint (`directory/ckpt-7`). `path` itself may be a link, nothing below it.
+  /// The checkpoint at `path` (`directory/ckpt-7`). `path` itself may be a link, nothing below it.
   static result<checkpoint_reader> open(storage_port& storage, const std::string& path,
                                         checkpoint_read_options options = {});
 
   const std::string& path() const { return path_; }
   const std::vector<refused_checkpoint>& refused() const { return refused_; }
-  /// In the order in which they were saved.
+  /// The variables, in the order in which they were saved.
   const std::vector<checkpoint_variable>& variables() const;
-  /// Null when there is none.
+  /// The variable of that name; null when there is none.
   const checkpoint_variable* find(std::string_view name) const;
 
   /// Rows [row_begin, row_end) of a part, whoever wrote them; a scalar's row has shape []. Checks
@@ -161,9 +161,9 @@ public:
   /// `unknown_name`, `out_of_range`, `corrupt` naming the file, those of the storage.
   result<tensor> read(std::string_view name, std::string_view part, std::int64_t row_begin,
                       std::int64_t row_end) const;
-  /// t of a variable. `unknown_name`.
+  /// The step count t of a variable. `unknown_name`.
   result<std::uint64_t> steps(std::string_view name) const;
-  /// `unknown_name` when it was not set.
+  /// The bytes of `set_extra`. `unknown_name` when the key was not set.
   result<std::string> extra(std::string_view key) const;
 
 private:

@@ -17,21 +17,22 @@ namespace troupe {
 
 /// How a closure is to be run. All members are optional.
 struct closure_options {
-  /// Higher goes first; 0 is the default. Values from -3 to 3.
+  /// Closures of higher priority go first; 0 is the default. Values from -3 to 3.
   int priority = 0;
   /// Only this worker may run it (`worker:N`). `schedule` throws `out_of_range` when the cluster
   /// has none of that number.
   std::optional<std::uint32_t> worker{};
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};
-  /// It fails as `poisoned` when that many workers have died while running it, so 1 means never
-  /// again; 0: the coordinator's `max_strikes`. A worker that died before it was known to have
-  /// begun there does not count.
+  /// The closure fails as `poisoned` when that many workers have died while running it, so 1 means
+  /// never again; 0: the coordinator's `max_strikes`. A worker that died before it was known to
+  /// have begun there does not count.
   std::uint32_t retries = 0;
 };
 
-/// NOT_READY until the closure ends; then one of the others, for good, except that a per-worker
-/// resource goes from `ready` to `aborted` with its worker and back when it is rebuilt.
+/// The state of a result: `not_ready` until the closure ends; then one of the others, for good,
+/// except that a per-worker resource goes from `ready` to `aborted` with its worker and back when
+/// it is rebuilt.
 enum class remote_status : std::uint8_t {
   not_ready = 0,
   ready = 1,
@@ -49,8 +50,8 @@ struct remote_state {
   failure why{};   ///< valid in `failed`, `cancelled`, `aborted`
 };
 
-/// Where user threads wait for results: one for all values of a coordinator, so that a value costs
-/// no wait point of its own. Any thread.
+/// The place where user threads wait for results: one for all values of a coordinator, so that a
+/// value costs no wait point of its own. Any thread.
 class completion_board {
 public:
   explicit completion_board(const environment& env);
@@ -59,7 +60,7 @@ public:
   void set_ended(remote_state& to, remote_status status, failure why);
   /// Wakes whoever waits; called once after a batch of `set_` calls.
   void publish();
-  /// False when `deadline` passed first.
+  /// Waits until the value has ended. False when `deadline` passed first.
   bool wait(const remote_state& on, time_point deadline);
 
 private:
@@ -80,11 +81,12 @@ struct closure {
   function_index function{};
   std::shared_ptr<const payload> arguments{};
   closure_options options{};
-  /// Where the result goes. When nobody else holds it at the end, no result is sent (row PS-D6).
+  /// The place of the result. When nobody else holds it at the end, no result is sent.
   std::shared_ptr<remote_state> result{};
   /// Values that must have arrived before it is dispatched.
   std::vector<std::shared_ptr<remote_state>> inputs{};
-  /// What must live until it ends: leases of the per-worker resources that it takes.
+  /// Objects that must live until the closure ends: leases of the per-worker resources that it
+  /// takes.
   std::vector<std::shared_ptr<const void>> keeps{};
   attempt_no attempt{};             ///< of the current or last dispatch; 0: never dispatched
   std::uint32_t strikes = 0;        ///< workers that died while it was running there
@@ -93,7 +95,8 @@ struct closure {
   /// on, so that the next time somebody does.
   bool doubted = false;
   /// Operations of an attempt that is over may still be on their way to servers. Stays: what a
-  /// later attempt has acknowledged says nothing of an earlier one's (INV-X2).
+  /// later attempt has acknowledged says nothing of an earlier one's, and no update may be applied
+  /// after the closure's end was told.
   bool unacknowledged = false;
 };
 

@@ -13,14 +13,14 @@
 
 #include <troupe/actors/closure.hpp>
 
-/// Where closures wait to be taken: one line a priority class, for all workers and for each worker
-/// alone. Plain data without a lock; `closure_queue` guards it.
+/// The lines in which closures wait to be taken: one line a priority class, for all workers and for
+/// each worker alone. Plain data without a lock; `closure_queue` guards it.
 namespace troupe {
 
 inline constexpr int priority_min = -3;
 inline constexpr int priority_max = 3;
 
-/// Where a closure is. Each is in exactly one place.
+/// The place of a closure. Each closure is in exactly one place.
 enum class closure_place : std::uint8_t {
   outside = 0,   ///< not admitted
   aside = 1,     ///< waits for values that it takes
@@ -32,7 +32,7 @@ enum class closure_place : std::uint8_t {
 /// A closure with what the queue knows of it. Every closure that `closure_queue` hands out is one.
 struct queued_closure : closure {
   closure_place place = closure_place::outside;
-  bool tagged = false;      ///< builds a resource: not part of any batch (row PS-B15)
+  bool tagged = false;      ///< builds a resource: not part of any batch
   bool alone = false;       ///< was handed out alone
   std::uint32_t worker = 0; ///< that took it last
   std::uint32_t slot = 0;   ///< index among those in flight
@@ -73,8 +73,8 @@ private:
 /// All lines of a coordinator.
 class closure_lanes {
 public:
-  /// By `tagged` and `options.worker`. @pre place is not `queued`, and the priority is in its
-  /// domain.
+  /// Puts a closure into the line of its `tagged` and `options.worker`. @pre place is not `queued`,
+  /// and the priority is in its domain.
   void insert(queued_closure_ptr c);
   /// The next one for `worker`, tagged ones first, then the highest class, then the lowest id; null
   /// when there is none. Looks only; `pop` takes what the last `peek` for that worker showed.
@@ -82,7 +82,7 @@ public:
   queued_closure_ptr pop(std::uint32_t worker, bool tagged_only);
   /// The highest class that `worker` could take from, tagged ones left out.
   std::optional<int> top_priority(std::uint32_t worker) const;
-  /// Without the tagged ones.
+  /// Number of closures, without the tagged ones.
   std::size_t size() const { return size_; }
   std::size_t tagged_size() const { return tagged_size_; }
   /// Closures that one worker alone may run, by worker, without the tagged ones: "2 for worker:1

@@ -20,8 +20,7 @@
 #include <troupe/core/planted.hpp>
 #include <troupe/core/result.hpp>
 
-/// The coordinator's queue of closures and its error state: rows PS-B7 to E13, protocol 2.3
-/// and 2.4. No CAF.
+/// The coordinator's queue of closures and its error state (`docs/protocol.md`). No CAF.
 namespace troupe {
 
 struct closure_queue_options {
@@ -36,17 +35,17 @@ struct closure_queue_options {
   std::size_t errors_len_max = 256;
 };
 
-/// What the queue calls, always outside its lock. They must not block; any thread may be the
-/// caller.
+/// Functions that the queue calls, always outside its lock. They must not block; any thread may be
+/// the caller.
 struct closure_queue_hooks {
-  /// There is something to take. Not called again before the next `take`. Then call `take` for
-  /// every worker with credit left; `on_work` comes again when something new arrives after a `take`
-  /// that returned less than asked, or in an empty queue.
+  /// Tells that there is something to take. Not called again before the next `take`. Then call
+  /// `take` for every worker with credit left; `on_work` comes again when something new arrives
+  /// after a `take` that returned less than asked, or in an empty queue.
   std::function<void()> on_work{};
-  /// What is in flight shall be cancelled: a raise or a stop began. The number is the generation
-  /// those closures were taken under (`cancel_generation()` until all have ended).
+  /// Asks for the cancellation of what is in flight: a raise or a stop began. The number is the
+  /// generation those closures were taken under (`cancel_generation()` until all have ended).
   std::function<void(std::uint64_t generation)> on_cancel{};
-  /// For messages: the name of a function.
+  /// The name of a function, for messages.
   std::function<std::string(function_index)> name_of{};
 };
 
@@ -55,10 +54,10 @@ enum class put_back_reason : std::uint8_t {
   recalled = 0,            ///< not started there; wanted elsewhere
   worker_lost_running = 1, ///< its worker died while running it: a strike
   worker_lost_waiting = 2, ///< its worker died, left or was fenced before running it
-  transient = 3            ///< an error that passes (rows PS-F1, F2)
+  transient = 3            ///< an error that passes: of the way to a server, or a deadline
 };
 
-/// What is known of the attempt that a closure comes back from.
+/// Facts on the attempt that a closure comes back from.
 struct attempt_loss {
   attempt_loss(task_id lost = {}) : worker{lost} {} // NOLINT: a worker alone says enough
   task_id worker{};                                 ///< that was lost, or gave it up
@@ -87,7 +86,7 @@ struct closure_counts {
   std::uint64_t put_back = 0; ///< comings back, each counted
 };
 
-/// What is at one moment.
+/// Counts at one moment.
 struct closure_levels {
   std::size_t queued = 0; ///< takeable by some worker, or waiting for inputs
   std::size_t waiting_for_inputs = 0;
@@ -97,10 +96,10 @@ struct closure_levels {
   bool has_error = false;
 };
 
-/// The ids that servers need to prune their ledgers (protocol 3.3): an id up to `highest` that is
-/// not in `open` has ended. `open` also lists what was never dispatched but has a lower id than
-/// something that was (priorities, affinity and inputs reorder): a server that took such an id as
-/// settled would drop its updates.
+/// The ids that servers need to prune their ledgers: an id up to `highest` that is not in `open`
+/// has ended. `open` also lists what was never dispatched but has a lower id than something that
+/// was (priorities, affinity and inputs reorder): a server that took such an id as settled would
+/// drop its updates.
 struct settle_list {
   term_no term{};
   std::uint64_t highest = 0;         ///< seq of the highest id ever dispatched; 0: none
@@ -112,8 +111,7 @@ struct settle_list {
 inline bool runs_alone(const closure& c) { return c.strikes >= 2 || c.doubted; }
 
 /// The failure of whatever takes `input`, which failed or was cancelled: `input_failed` with the
-/// innermost error's text. An `input_failed` is passed on as it is, so that it never nests (row
-/// PS-E11).
+/// innermost error's text. An `input_failed` is passed on as it is, so that it never nests.
 failure input_failure(const remote_state& input);
 
 /// A monitor between user threads, which wait in it, and the coordinator actor, which never does.
@@ -127,19 +125,19 @@ failure input_failure(const remote_state& input);
 /// nothing is raised twice, and a closure scheduled later with a value that has failed is not
 /// silent.
 ///
-/// Raise (row PS-E3), by exactly one of the threads in `put`, `wait` or `done`: `on_cancel`,
-/// nothing is taken any more, wait until nothing is in flight, the queued ones become `cancelled`,
-/// next generation, the error is cleared and returned. A raise whose caller ran out of time stays
-/// begun and is completed by the next call.
+/// Raise, by exactly one of the threads in `put`, `wait` or `done`: `on_cancel`, nothing is taken
+/// any more, wait until nothing is in flight, the queued ones become `cancelled`, next generation,
+/// the error is cleared and returned. A raise whose caller ran out of time stays begun and is
+/// completed by the next call.
 ///
 /// A closure that is `unacknowledged` is never failed or cancelled by the queue itself, `stop`
 /// aside: it stays in flight, or goes back there, until the coordinator, who gets it from
-/// `take_unconfirmed`, ends it once no server can apply anything of it any more (INV-X2).
+/// `take_unconfirmed`, ends it once no server can apply anything of it any more.
 ///
-/// INV-Q1 each closure is in one place; INV-Q2 classes are in closure order; INV-Q3 `put` never
-/// exceeds the bound; INV-Q4 `wait` returns with nothing queued or in flight; INV-Q5 an error is
-/// raised once. Cost: constant a closure, without inputs and put-backs; no allocation but the
-/// closure itself and the lines' blocks.
+/// Invariants: each closure is in one place; classes are in closure order; `put` never exceeds the
+/// bound; `wait` returns with nothing queued or in flight; an error is raised once. Cost: constant
+/// a closure, without inputs and put-backs; no allocation but the closure itself and the lines'
+/// blocks.
 class closure_queue {
 public:
   closure_queue(const environment& env, completion_board& board, term_no term,
@@ -152,61 +150,63 @@ public:
   // -- user threads: these wait --
 
   /// Queues `c` and gives it the next id. Makes `c.result` when it is null; returns it. Waits while
-  /// the queue is full, another thread is inside `wait` (row PS-B11) or a raise is going on. Every
-  /// failure leaves the result `cancelled`: the first recorded error of earlier closures,
-  /// `deadline`, `unavailable` (stopped, or no worker for too long), `invalid_argument` (priority).
+  /// the queue is full, another thread is inside `wait` or a raise is going on. Every failure
+  /// leaves the result `cancelled`: the first recorded error of earlier closures, `deadline`,
+  /// `unavailable` (stopped, or no worker for too long), `invalid_argument` (priority).
   result<std::shared_ptr<remote_state>> put(closure c, time_point deadline);
-  /// Until nothing is queued, waiting for inputs or in flight; raises the first error. `deadline`,
-  /// `unavailable`.
+  /// Waits until nothing is queued, waiting for inputs or in flight; raises the first error.
+  /// `deadline`, `unavailable`.
   result<void> wait(time_point deadline);
   /// Whether nothing is queued or in flight; at once, except that it raises as `wait` does.
   result<bool> done(time_point deadline = never);
 
   // -- any thread, never waits --
 
-  /// The latest errors, oldest first, also of tagged closures and discarded ones (row PS-E1);
-  /// `error_count` of all.
+  /// The latest errors, oldest first, also of tagged closures and discarded ones; `error_count`
+  /// counts all.
   std::vector<failure> errors() const;
   std::uint64_t error_count() const;
-  /// Into `errors()` only, never raised (row PS-E10).
+  /// Adds an error to `errors()` only: it is never raised.
   void note_error(const failure& why);
   closure_counts counts() const;
   closure_levels levels() const;
-  /// When blocking calls give up for want of workers; `never` while one lives. For `fetch`.
+  /// The time at which blocking calls give up for want of workers; `never` while one lives. For
+  /// `fetch`.
   time_point no_worker_deadline() const;
-  /// The failure that they then return.
+  /// The failure of blocking calls that gave up for want of workers.
   failure no_worker_failure() const;
-  /// Everything that has not ended becomes `cancelled`, in flight or not; everybody in `put`,
-  /// `wait` or `done`, now or later, gets `why`; `on_cancel` when something was in flight. Later
-  /// calls of the actor's side do nothing. `why` without a code: `unavailable`, it was stopped.
+  /// Ends the queue: everything that has not ended becomes `cancelled`, in flight or not; everybody
+  /// in `put`, `wait` or `done`, now or later, gets `why`; `on_cancel` when something was in
+  /// flight. Later calls of the actor's side do nothing. `why` without a code: `unavailable`, it
+  /// was stopped.
   void stop(failure why = {});
 
   // -- the coordinator actor: never waits --
 
-  /// Queues a closure that builds a per-worker resource (row PS-B15): run by `worker` only, before
-  /// all others, outside the bound, and invisible to `put`, `wait`, `done` and raises. Its failure
-  /// stands in `errors()` only (row PS-E10). `c.result` may be a value that was `aborted`.
+  /// Queues a closure that builds a per-worker resource: run by `worker` only, before all others,
+  /// outside the bound, and invisible to `put`, `wait`, `done` and raises. Its failure stands in
+  /// `errors()` only. `c.result` may be a value that was `aborted`.
   std::shared_ptr<remote_state> put_tagged(closure c, std::uint32_t worker);
-  /// Takes the tagged closures of a lost worker out of the queue, without an end (row PS-R4).
+  /// Takes the tagged closures of a lost worker out of the queue, without an end.
   std::vector<closure_ptr> drop_tagged(std::uint32_t worker);
 
-  /// At most `n` closures for `worker`, each with its attempt one higher, now in flight. A closure
-  /// that runs alone comes alone: only when `worker_idle` (nothing else is there), and nothing
-  /// comes after it before it has ended. Others don't overtake it on the way to a busy worker.
-  /// Empty during a raise (tagged ones excepted) and after `stop`.
+  /// Takes at most `n` closures for `worker`, each with its attempt one higher, now in flight. A
+  /// closure that runs alone comes alone: only when `worker_idle` (nothing else is there), and
+  /// nothing comes after it before it has ended. Others don't overtake it on the way to a busy
+  /// worker. Empty during a raise (tagged ones excepted) and after `stop`.
   std::vector<closure_ptr> take(std::uint32_t worker, std::size_t n, bool worker_idle);
 
-  /// @pre (asserted, row PS-C8) for these and `put_back`: the closure came from `take` and is in
-  /// flight.
+  /// Ends a closure. @pre (asserted) for the `mark_` calls and `put_back`: the closure came from
+  /// `take` and is in flight.
   void mark_finished(const closure_ptr& c, payload value);
   void mark_failed(const closure_ptr& c, failure why);
   void mark_cancelled(const closure_ptr& c, failure why);
-  /// Many ends under one lock, in order. Moves out of them.
+  /// Makes many ends under one lock, in order. Moves out of them.
   void mark_ended(std::span<closure_end> ends);
-  /// Back into the queue, in closure order, exempt from the bound. With `worker_lost_running`,
-  /// `from.worker` counts as a strike; the one that reaches the limit ends the closure as
-  /// `poisoned`. Once an error is recorded the closure is cancelled instead (rows PS-C9, E13).
-  /// False when the closure will not run again.
+  /// Puts a closure back into the queue, in closure order, exempt from the bound. With
+  /// `worker_lost_running`, `from.worker` counts as a strike; the one that reaches the limit ends
+  /// the closure as `poisoned`. Once an error is recorded the closure is cancelled instead. False
+  /// when the closure will not run again.
   bool put_back(const closure_ptr& c, put_back_reason reason, attempt_loss from = {});
   void put_back(std::span<const closure_ptr> cs, put_back_reason reason, attempt_loss from = {});
   /// Ends that the queue has decided and not made, because earlier attempts of theirs are
@@ -219,7 +219,8 @@ public:
   }
   /// "closure 3:17 of train_step"; without the id before it has one.
   std::string describe(const closure& c) const;
-  /// A value that this queue did not end itself (a rebuilt resource) has changed its status.
+  /// Tells that a value that this queue did not end itself (a rebuilt resource) has changed its
+  /// status.
   void input_changed(const remote_state& input);
   /// Starts and ends the clock of `no_worker_ms_max`. 0 at the start.
   void set_live_workers(std::size_t n);
@@ -236,7 +237,7 @@ public:
 
 private:
   using unique_lock = std::unique_lock<std::mutex>;
-  /// What a call has to do once it has let go of the lock.
+  /// The work of a call once it has let go of the lock.
   struct after_unlock {
     bool work = false;
     bool publish = false;

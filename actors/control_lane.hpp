@@ -15,20 +15,20 @@
 
 namespace troupe {
 
-/// Whose link it is: one life of one worker.
+/// The owner of a link: one life of one worker.
 struct link_owner {
   task_id task{};
   incarnation inc{};
   friend auto operator<=>(const link_owner&, const link_owner&) = default;
 };
 
-/// What happens to links. Called on their lane, in order; may call the lane.
+/// Events of links. Called on their lane, in order; may call the lane.
 class link_events {
 public:
   virtual ~link_events() = default;
-  /// Both ends have agreed: frames may come and go.
+  /// The link is up: both ends have agreed, and frames may come and go.
   virtual void on_up(const link_owner& owner, const std::shared_ptr<control_link>& link) = 0;
-  /// A message; an error ends the link.
+  /// A message has come; an error that is returned ends the link.
   virtual result<void> on_message(const link_owner& owner, link_kind kind, std::uint64_t request,
                                   std::string_view bytes) = 0;
   /// The link ended, or did not come about. `clean`: one end wanted it so.

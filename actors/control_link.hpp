@@ -14,7 +14,7 @@
 
 namespace troupe {
 
-/// The longest message on a link: what a coordinator tells a worker that joins. All others are
+/// The longest message on a link: that of a coordinator to a worker that joins. All others are
 /// small.
 inline constexpr std::uint32_t link_bytes_max = std::uint32_t{64} << 20;
 
@@ -22,7 +22,7 @@ constexpr frame_limits link_limits(std::uint32_t meta_bytes_max) {
   return {static_cast<std::uint8_t>(link_kind_max), meta_bytes_max, 0};
 }
 
-/// One end of a link between two processes: frames in the order sent, until it ends. Any thread
+/// An end of a link between two processes: frames in the order sent, until it ends. Any thread
 /// sends, and the first that comes writes for all that come meanwhile, right from where it is; what
 /// the channel doesn't take goes out on the lane that owns the link, which also receives.
 class control_link {
@@ -36,7 +36,7 @@ public:
 
   // -- any thread; never waits --
 
-  /// False: the link has ended, or ends with this because too much waits here.
+  /// Sends a frame. False: the link has ended, or ends with this because too much waits here.
   bool send(link_kind kind, std::uint64_t request, std::string bytes);
 
   // -- its lane --
@@ -49,9 +49,10 @@ public:
   result<frame_event> receive() { return in_.pump(*wire_); }
   const frame_reader& frame() const { return in_; }
   channel& wire() { return *wire_; }
-  /// What was sent goes out, and nothing is taken after it.
+  /// Takes no further frame; what was sent goes out.
   void seal();
-  /// Nothing goes out any more. The channel closes now or, when a thread writes, right after that.
+  /// Ends the link: nothing goes out any more. The channel closes now or, when a thread writes,
+  /// right after that.
   void close();
 
 private:

@@ -53,8 +53,8 @@ struct coordinator_options {
   failure_classifier::options faults{};
 };
 
-/// What the coordinator actor shares with the program's threads. Made by the runtime, outlives the
-/// actor.
+/// The state that the coordinator actor shares with the program's threads. Made by the runtime,
+/// outlives the actor.
 struct coordinator_shared {
   explicit coordinator_shared(const environment& e)
     : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
@@ -69,7 +69,7 @@ struct coordinator_shared {
   /// Gives a variable that a step asks for its id and shards, or finds the one of that name. Set by
   /// the strategy; must not wait. Null: steps can't make variables.
   std::function<result<variable_spec>(const variable_spec& wanted)> plan_variable{};
-  /// One that was planned so could not be made. Must not wait.
+  /// Told of a variable that was planned and could not be made. Must not wait.
   std::function<void(variable_id id)> forget_variable{};
   std::mutex plan_mutex{};               ///< of the two above
   std::atomic<std::uint64_t> fenced{0};  ///< incarnations that were lost without leaving
@@ -84,7 +84,7 @@ struct cluster_end {
   bool members_stay = false;
 };
 
-/// Who is there while a cluster starts: tasks by index.
+/// The tasks that are there while a cluster starts, by index.
 struct start_state {
   std::set<std::uint32_t> servers{};       ///< members
   std::set<std::uint32_t> ready_servers{}; ///< of these, those that have granted the term
@@ -130,7 +130,7 @@ public:
   ~coordinator_state();
   interface::behavior_type make_behavior();
 
-  // -- what program calls do; each answers through its promise, within `request_ms` where servers
+  // -- program calls; each answers through its promise, within `request_ms` where servers
   // are asked --
 
   /// Makes the variables on their servers, then tells the workers. Waits for as long as every
@@ -140,8 +140,8 @@ public:
   /// Has every worker, also one that joins later, build the resource.
   void make_resource(resource_order order);
   void drop_resource(resource_id id);
-  /// Quiesces, takes a cut on all servers, goes on. The running closures that didn't end in time
-  /// are named.
+  /// Takes a cut on all servers: quiesces, cuts, goes on. The running closures that didn't end in
+  /// time are named.
   void take_cut(std::shared_ptr<promise_slot<cut_id>> done);
   void drop_cut(cut_id cut);
   void statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done);
@@ -151,7 +151,7 @@ public:
   void tell_start(std::shared_ptr<promise_slot<start_state>> done) const;
   /// Ends the queue, or the start, with `why`: whoever waits need wait no longer.
   void no_worker_will_come(failure why);
-  /// Where the server of that index keeps its data plane; empty when it is not there.
+  /// The members that are servers, by index.
   void server_members(std::shared_ptr<promise_slot<std::map<std::uint32_t, member>>> done);
 
 private:
@@ -176,7 +176,7 @@ private:
     std::vector<lane_status> lanes{};
   };
   /// An end that the user may hear of only when no server can apply anything of the closure any
-  /// more (INV-X2).
+  /// more.
   struct unconfirmed {
     closure_end end{};
     std::uint64_t list_no = 0; ///< 0: no list without it was sent yet

@@ -208,7 +208,7 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
       auto value = result_of(end, why);
       if (!value) {
         mark(env_, "coordinator.result_missing");
-        why.where.task = {.job = job_kind::worker, .index = index}; // to be run again (row PS-D5)
+        why.where.task = {.job = job_kind::worker, .index = index}; // to be run again
         return fail_attempt(index, *flew, std::move(why), true, ends);
       }
       times_.add(c->function, end.run_ns);

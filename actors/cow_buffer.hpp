@@ -18,9 +18,8 @@ namespace troupe {
 /// snapshot is gone, so a steady stream of reads and writes allocates nothing but a control block
 /// per read-after-write.
 ///
-/// INV-B1: the bytes under a snapshot never change while it lives.
-/// Memory order: the release of the last snapshot stores `held` with release, the writer loads it
-/// with acquire.
+/// Invariant: the bytes under a snapshot never change while it lives. Memory order: the release of
+/// the last snapshot stores `held` with release, the writer loads it with acquire.
 class cow_buffer {
 public:
   /// Blocks kept beside the current one.

@@ -22,7 +22,7 @@ public:
   bool may_look(time_point now) const {
     return now.time_since_epoch() >= crowded_until_.load(std::memory_order_relaxed);
   }
-  /// One look took `took` and ended at `now`. False: look no more.
+  /// Notes a look that took `took` and ended at `now`. False: look no more.
   bool looked(time_point now, duration took) {
     if (took < slow_look)
       return true;
@@ -31,7 +31,7 @@ public:
     crowded_until_.store(after(now, pause).time_since_epoch(), std::memory_order_relaxed);
     return false;
   }
-  /// A wait went by without a slow look.
+  /// Notes that a wait went by without a slow look.
   void went_well() {
     if (next_.load(std::memory_order_relaxed) != shortest)
       next_.store(shortest, std::memory_order_relaxed);

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// Whom a lane dials, and as whom.
+/// The peer that a lane dials, and the lane's own identity.
 struct data_peer {
   std::string address{};
   std::string cluster{};

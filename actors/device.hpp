@@ -40,7 +40,7 @@ public:
 
 private:
   enum timer : std::uint8_t { opened_timer = 1, check_timer = 2, closed_timer = 3 };
-  /// What a lane found out; it may outlive the actor.
+  /// The result of a lane, which may outlive the actor.
   struct outcome {
     std::mutex mutex{};
     std::shared_ptr<device> made{};

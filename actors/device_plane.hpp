@@ -19,7 +19,7 @@ struct device_plane_options {
   duration open_max = std::chrono::seconds{60};
 };
 
-/// A device that there is, opened or not.
+/// A device of this process, opened or not.
 struct device_entry {
   device_id id{};
   device_facts facts{};
@@ -35,14 +35,14 @@ public:
   device_plane(const device_plane&) = delete;
   device_plane& operator=(const device_plane&) = delete;
 
-  /// CPUs first, by number.
+  /// All devices, CPUs first, by number.
   std::vector<device_entry> list();
-  /// The device, in use: opens it, with its actor, when it is first asked for.
+  /// The device of that id, in use: opened, with its actor, when it is first asked for.
   /// `device_unavailable` says what there is instead, and why there is no GPU.
   result<std::shared_ptr<device>> open(const device_id& id);
-  /// `by` hears when that device fails, whenever it comes into use.
+  /// Has `by` told when that device fails, whenever it comes into use.
   void watch(const device_id& id, std::shared_ptr<device_watcher> by);
-  /// Ends all. False when one was left behind.
+  /// Ends all devices. False when one was left behind.
   bool close(time_point deadline);
 
 private:

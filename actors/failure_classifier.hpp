@@ -11,20 +11,20 @@
 
 namespace troupe {
 
-/// What becomes of a closure whose attempt failed (section 1.F of the specification; first match
-/// wins), by the typed origin of the failure and not by its text.
+/// The fate of a closure whose attempt failed, by the typed origin of the failure and not by its
+/// text; the first match wins.
 enum class verdict : std::uint8_t {
-  put_back = 0,    ///< rows 1 to 3: a fault of the way there; try again
-  worker_lost = 1, ///< row 4: the worker is not usable; put back, and wait for it to return
+  put_back = 0,    ///< a fault of the way to a task, or a deadline; try again
+  worker_lost = 1, ///< the worker is not usable; put back, and wait for it to return
   cancelled = 2,   ///< the batch was being cancelled
-  fatal = 3,       ///< row 5: the batch error
+  fatal = 3,       ///< any other failure: the error of the batch
 };
 
-/// The worker's device failed: others shall run the closure. Each time is a strike against it,
-/// which finds one that breaks one device after the other.
+/// Whether the worker's device failed: other workers shall run the closure. Each time is a strike
+/// against it, which finds one that breaks one device after the other.
 bool is_fault_of_the_device(errc code);
 
-/// An error of the way to a task: the task may be well, and the next try reach it.
+/// Whether an error is of the way to a task: the task may be well, and the next try reach it.
 bool is_fault_of_the_way(errc code);
 
 /// Counts hiccups in a sliding window, so that a long run is not ended by their sum. One hiccup
@@ -56,13 +56,13 @@ private:
 /// Whether a failure says that the way to a peer broke, and not what the peer answered.
 bool is_lost_connection(errc code);
 
-/// Ends an error about a server that cannot be reached: what whoever reads it can do now.
+/// The end of an error about a server that cannot be reached: what its reader can do now.
 inline constexpr std::string_view server_lost_advice =
   "; if that server has ended, its variables went with it: start the cluster again and restore() "
   "the last checkpoint";
 
-/// What a server says of variables that were made there: `unavailable`, naming its loss.
-/// @pre `why` is `unknown_variable`, and a server's.
+/// The failure of a server that lacks variables that were made there: `unavailable`, naming its
+/// loss. @pre `why` is `unknown_variable`, and a server's.
 failure came_back_empty(failure why);
 
 } // namespace troupe

@@ -15,7 +15,7 @@ public:
   static constexpr std::size_t window = 32;
 
   void add(function_index function, std::uint64_t run_ns);
-  /// 0: never seen.
+  /// The median of a function in nanoseconds; 0: never seen.
   std::uint64_t median_ns(function_index function) const;
 
 private:

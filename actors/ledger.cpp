@@ -62,7 +62,7 @@ void ledger::settle(term_no term, std::uint64_t highest, std::span<const std::ui
   std::vector<std::uint64_t> next;
   next.reserve(unsettled.size());
   for (auto seq : unsettled) {
-    // INV-L2: an id that the last list settled can't come back.
+    // An id that the last list settled can't come back.
     bool was_settled = any_list_ && term == term_ && seq <= highest_
                        && !std::binary_search(unsettled_.begin(), unsettled_.end(), seq);
     if (seq <= highest && !was_settled)

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// What a ledger knows of an operation before it is applied.
+/// A ledger's answer on an operation before it is applied.
 enum class ledger_verdict : std::uint8_t {
   fresh = 0,     ///< not applied here: apply it, then `record` it
   duplicate = 1, ///< applied here before: answer `applied`, change nothing
@@ -26,16 +26,16 @@ constexpr closure_id program_call(term_no term, std::uint32_t thread, std::uint6
 /// True for ids made by `program_call`.
 constexpr bool is_program_call(const closure_id& id) { return (id.seq >> 63) != 0; }
 
-/// Which operations one shard has applied: the memory behind "effect once". Not thread-safe: its
+/// The operations that a shard has applied: the memory behind "effect once". Not thread-safe: its
 /// shard locks.
 ///
-/// INV-L1: an operation that `check` called fresh and that was recorded is never fresh again.
-/// INV-L2: what was settled once stays settled, whatever lists arrive later and in whatever order.
-/// INV-L3: entries are kept only for closures that are not settled, and for the newest call of each
-/// program thread. Source: docs/protocol.md, effects on parameters.
+/// Invariants: an operation that `check` called fresh and that was recorded is never fresh again;
+/// what was settled once stays settled, whatever lists arrive later and in whatever order; entries
+/// are kept only for closures that are not settled, and for the newest call of each program thread.
+/// Source: docs/protocol.md, effects on parameters.
 class ledger {
 public:
-  /// Neither changes anything nor fails. O(log entries).
+  /// Whether the operation is new. Changes nothing and cannot fail. O(log entries).
   ledger_verdict check(const op_key& key) const;
 
   /// Takes all memory that `record` of this operation needs, so that nothing can fail once it is
@@ -47,10 +47,10 @@ public:
   /// @pre `check(key)` is fresh.
   void record(const op_key& key);
 
-  /// Ids of `term` that are neither above `highest` nor in `unsettled` have ended, and so has
-  /// everything of an older term; their entries go. A list that is older than one seen before
-  /// changes nothing. `unsettled` must hold *every* id up to `highest` that can still run, those
-  /// that were not dispatched yet included. Any order.
+  /// Forgets what has ended: ids of `term` that are neither above `highest` nor in `unsettled`, and
+  /// everything of an older term. A list that is older than one seen before changes nothing.
+  /// `unsettled` must hold *every* id up to `highest` that can still run, those that were not
+  /// dispatched yet included. Any order.
   void settle(term_no term, std::uint64_t highest, std::span<const std::uint64_t> unsettled);
 
   /// Closures and program threads remembered.

@@ -11,7 +11,8 @@
 #include <troupe/core/tensor.hpp>
 #include <troupe/transport/collective_types.hpp>
 
-/// What the replicas of one run must all do alike, and in the same order. Plain; its owner locks.
+/// The check that all replicas of a run make the same calls in the same order. Plain; its owner
+/// locks.
 namespace troupe {
 
 class replica_context; // strategies/strategy.hpp
@@ -23,10 +24,10 @@ struct replica_call {
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
   bool on_devices = false;       ///< of device tensors
-  /// How it travels; a replica that stands in has to say the same. Not compared here.
+  /// Options of the call; a replica that stands in has to give the same. Not compared here.
   collective_options options{};
-  /// What a replica that stands in does after it, so that its copies of variables stay equal to the
-  /// others'. Not compared.
+  /// The work of a replica that stands in, after the call, so that its copies of variables stay
+  /// equal to the others'. Not compared.
   std::function<void(replica_context&)> for_silent{};
   friend bool operator==(const replica_call& a, const replica_call& b) {
     return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes
@@ -43,14 +44,14 @@ class lockstep {
 public:
   lockstep(std::uint32_t first_id, std::uint32_t replicas);
 
-  /// Replica `local` makes its next call. `mismatch` quotes both calls, with their number, when
-  /// another one made a different call there, or has ended before it (rows SYNC-RUN-20, SYNC-ARD-12
-  /// and part 2, row 4); `dtype_mismatch` or `shape_mismatch` when both gather along one axis and
-  /// only what they give differs (SYNC-AGA-2).
+  /// Replica `local` begins its next call. `mismatch` quotes both calls, with their number, when
+  /// another replica made a different call there, or has ended before it; `dtype_mismatch` or
+  /// `shape_mismatch` when both gather along one axis and only their tensors differ.
   std::optional<failure> begin(std::uint32_t local, replica_call call);
-  /// That call is over.
+  /// The call of `local` is over.
   void done(std::uint32_t local);
-  /// The replica's function has ended, well or not. `mismatch` when another one has gone further.
+  /// The function of `local` has ended, well or not. `mismatch` when another replica has gone
+  /// further.
   std::optional<failure> end(std::uint32_t local, bool well);
 
   /// The call that `local` has to make next, if another one has begun it.
@@ -60,14 +61,14 @@ public:
   const replica_call& current(std::uint32_t local) const { return at(states_.at(local).calls); }
   bool ended(std::uint32_t local) const { return states_.at(local).ended; }
   bool all_ended() const;
-  /// What replicas without data were to do is not done any more.
+  /// Drops the work that replicas without data were to do.
   void forget_for_silent() {
     for (auto& each : made_)
       each.for_silent = nullptr;
   }
-  /// Every replica stands in the same call.
+  /// Whether every replica is in the same call.
   bool all_in_call() const;
-  /// Calls that `local` has begun.
+  /// Number of calls that `local` has begun.
   std::uint64_t calls(std::uint32_t local) const { return states_.at(local).calls; }
   /// "op 12 all_reduce sum f32[2] waits for {1}"; empty when nobody waits. For status pages.
   std::string waiting() const;

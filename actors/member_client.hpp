@@ -17,17 +17,18 @@
 
 namespace troupe {
 
-/// How a worker or server finds its cluster.
+/// Settings by which a worker or server finds its cluster.
 struct member_options {
   task_id task{};
   std::string cluster = "troupe";
   std::string token{}; ///< shared secret; empty: none
-  /// Within one process: the membership itself. Else its address, dialled through `network`.
+  /// The membership actor, within one process; else its address, dialled through `network`.
   membership_actor membership{};
   caf::actor network{};
   std::string coordinator_host{};
   std::uint16_t coordinator_port = 0;
-  /// Where its own actor is published, port 0 for the system's choice; empty within one process.
+  /// The address at which the member's own actor is published, port 0 for the system's choice;
+  /// empty within one process.
   std::string listen_host{};
   std::uint16_t listen_port = 0;
   std::string data_address{};
@@ -35,7 +36,7 @@ struct member_options {
   std::uint64_t connect_ms = 2'000;
   std::uint64_t hello_ms = 5'000;
   std::uint64_t retry_ms_max = 500;
-  /// Without a sign of life of a coordinator for so long, the process ends.
+  /// The process ends after this long without a sign of life of a coordinator.
   std::uint64_t coordinator_lost_ms_max = 60'000;
   /// Takes a line for people, about a coordinator that isn't there and what becomes of it. On the
   /// actor's thread: must not wait.
@@ -96,7 +97,7 @@ public:
   bool is_member() const { return inc_.counter != 0; }
   const view& current() const { return view_; }
   const member_options& options() const { return options_; }
-  /// Where the coordinator takes a link of this life; empty: it takes none.
+  /// The address at which the coordinator takes a link of this life; empty: it takes none.
   const std::string& link_address() const { return link_address_; }
   void learn_term(term_no term) { view_.term = std::max(view_.term, term); }
 
@@ -219,8 +220,8 @@ public:
   }
 
 private:
-  /// The membership's own messages: its term is that of its process, which is found anew when it
-  /// changes.
+  /// Whether a message of the membership is for this incarnation. The membership's term is that of
+  /// its process, which is found anew when it changes.
   bool is_for_me(const message_header& h) const { return is_member() && h.receiver == inc_; }
 
   /// A sign of life of the membership.
@@ -229,7 +230,7 @@ private:
       heard_at_ = env_.clock.now();
   }
 
-  /// What this process itself slept is nobody's silence.
+  /// Takes the time that this process itself slept out of the silences.
   void notice_lateness() {
     const auto now = env_.clock.now();
     const auto late = now - beat_due_;
@@ -263,7 +264,7 @@ private:
       [this](std::uint64_t ms) { later(publish_timer, ms); });
   }
 
-  /// One attempt at a time, and one timer for the next, whatever asks for it.
+  /// Starts an attempt, or the timer for the next: one at a time, whatever asks for it.
   void dial() {
     if (ended_ || dialling_ || give_up_if_late())
       return;
@@ -393,8 +394,8 @@ private:
     return ms % 1'000 == 0 ? std::to_string(ms / 1'000) + " s" : std::to_string(ms) + " ms";
   }
 
-  /// Every few seconds, to whoever looks at this process. A member hears of its coordinator once in
-  /// a quarter of its patience: less silence is no news.
+  /// Tells whoever looks at this process, every few seconds, that the coordinator is missing. A
+  /// member hears of its coordinator once in a quarter of its patience: less silence is no news.
   void tell_wait(std::chrono::milliseconds silent) {
     constexpr std::chrono::milliseconds say_every{5'000};
     const auto now = env_.clock.now();

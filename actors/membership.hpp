@@ -15,7 +15,7 @@ namespace troupe {
 struct membership_actor_options {
   membership_options core{};
   std::string token{};
-  /// Publishes itself through CAF's network layer; null within one process.
+  /// CAF's network layer, through which the actor publishes itself; null within one process.
   caf::actor network{};
   std::string listen_host{};
   std::uint16_t listen_port = 0;

@@ -164,8 +164,8 @@ membership_actions membership_core::on_hello_gone(hello_no request, time_point n
 
 // -- life and death ------------------------------------------------------------------------------
 
-/// The judge was away: nobody's silence counts for that long (protocol 1.6). Called with every
-/// input, because what waited in the mailbox may come before the late tick.
+/// The judge was away: nobody's silence counts for that long. Called with every input, because what
+/// waited in the mailbox may come before the late tick.
 void membership_core::notice_lateness(time_point now) {
   if (now <= due_)
     return;

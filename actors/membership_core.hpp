@@ -13,9 +13,9 @@
 #include <troupe/core/time.hpp>
 #include <troupe/messages/messages.hpp>
 
-/// Who is in the cluster: the author of the views and the judge of silence
-/// (protocol 1.1, 1.3, 1.6, 1.7). No CAF calls, no clock: every input carries the time, every
-/// output is an action for the membership actor.
+/// The membership of the cluster: the author of the views and the judge of silence
+/// (`docs/protocol.md`). No CAF calls, no clock: every input carries the time, every output is an
+/// action for the membership actor.
 namespace troupe {
 
 struct membership_options {
@@ -27,7 +27,7 @@ struct membership_options {
   std::uint32_t servers = 0;
   /// Workers beyond `workers` may join at run time, up to this index; 0: none may.
   std::uint32_t worker_index_max = 0;
-  /// What a member's table must equal: `function_table::hash()` and `lines()`.
+  /// The table that a member's table must equal: `function_table::hash()` and `lines()`.
   std::uint64_t functions_hash = 0;
   std::vector<function_line> functions{};
   /// Whether a hello proves that it knows the shared token; null when there is none.
@@ -39,10 +39,10 @@ struct membership_options {
   phi_options detector{};
 };
 
-/// Names one hello that waits for its answer; the actor's own numbering.
+/// Number of a hello that waits for its answer, given by the actor.
 enum class hello_no : std::uint64_t {};
 
-/// What the actor shall do, in this order.
+/// Actions for the actor, in this order.
 namespace membership_action {
 
 /// Answer the hello with this incarnation and the current view.
@@ -69,7 +69,7 @@ struct fence {
 struct joined {
   member who{};
 };
-/// A member is one no more and its incarnation is fenced. `clean`: of its own will.
+/// A member has gone and its incarnation is fenced. `clean`: of its own will.
 struct lost {
   member who{};
   std::string reason{};
@@ -86,7 +86,7 @@ using any_membership_action =
                membership_action::new_view>;
 using membership_actions = std::vector<any_membership_action>;
 
-/// For status pages and for the report of a start that takes too long.
+/// State of a member, for status pages and for the report of a start that takes too long.
 struct member_status {
   task_id task{};
   incarnation inc{}; ///< counter 0: never seen
@@ -95,13 +95,13 @@ struct member_status {
   std::int64_t silent_ms = 0;
 };
 
-/// One thread (the membership actor's).
+/// Admits members, notices silence and fences. One thread (the membership actor's).
 ///
-/// INV-M1 at most one incarnation of a task is in the view; INV-M2 counters of a task and the epoch
-/// only grow, the counter by one with each admission; INV-M3 what is fenced is never in a view
-/// again; INV-M4 a member whose heartbeats come at most the detector's floor less a tick apart is
-/// never fenced for silence, also when the judge sleeps; INV-M5 a silent one is fenced within its
-/// detector's patience, plus a tick, plus the judge's own lateness.
+/// Invariants: at most one incarnation of a task is in the view; counters of a task and the epoch
+/// only grow, the counter by one with each admission; what is fenced is never in a view again; a
+/// member whose heartbeats come at most the detector's floor less a tick apart is never fenced for
+/// silence, also when the judge sleeps; a silent one is fenced within its detector's patience, plus
+/// a tick, plus the judge's own lateness.
 ///
 /// Taken task: the holder is probed at once and again after half of `probe_ms`. A heartbeat after
 /// the second probe proves it alive and the newcomer gets `task_taken` (one on its way from a
@@ -111,15 +111,15 @@ class membership_core {
 public:
   membership_core(membership_options options, time_point now);
 
-  /// Refusals: `wrong_peer` (version, cluster, token, functions: names the first that differs),
-  /// `bad_config` (a task that this cluster has no place for), `task_taken`, `fenced` (the nonce of
-  /// a fenced incarnation: rejoin with another), `try_again` (another newcomer is being decided
-  /// on). The same nonce again gives the same incarnation.
+  /// Takes a hello. Refusals: `wrong_peer` (version, cluster, token, functions: names the first
+  /// that differs), `bad_config` (a task that this cluster has no place for), `task_taken`,
+  /// `fenced` (the nonce of a fenced incarnation: rejoin with another), `try_again` (another
+  /// newcomer is being decided on). The same nonce again gives the same incarnation.
   membership_actions on_hello(const hello& msg, hello_no request, time_point now);
   /// The asker of a hello that was not answered yet has gone.
   membership_actions on_hello_gone(hello_no request, time_point now);
-  /// Also for any other message that a member must be alive for. From anything but the live
-  /// incarnation: `fence`.
+  /// Takes a heartbeat, or any other message that a member must be alive for. From anything but the
+  /// live incarnation: `fence`.
   membership_actions on_heartbeat(const task_id& task, const incarnation& from, time_point now);
   membership_actions on_lost_socket(const task_id& task, const incarnation& of, time_point now);
   membership_actions on_left(const task_id& task, const incarnation& who, time_point now);
@@ -131,7 +131,8 @@ public:
 
   const view& current() const { return view_; }
   bool is_live(const task_id& task, const incarnation& who) const;
-  /// Where the task's live actor is published; empty when it isn't live or is in this process.
+  /// The address at which the task's live actor is published; empty when it isn't live or is in
+  /// this process.
   std::string control_address(const task_id& task) const;
   /// Tasks of the specification, and others that were ever there, in order.
   std::vector<member_status> statuses(time_point now) const;

@@ -381,8 +381,7 @@ void parameter_client::split(const mutation& op, known_variable& variable) {
   }
 }
 
-// Every shard gets a piece, those without rows an empty one, so that version and t stay alike (row
-// PS-Q7).
+// Every shard gets a piece, those without rows an empty one, so that version and t stay alike.
 void parameter_client::split_rows(const mutation& op, const variable_spec& spec,
                                   const mutation_piece& like) {
   auto shards = spec.shards.size();

@@ -16,8 +16,7 @@
 
 namespace troupe {
 
-/// The shard that holds a row, and the row's number within it. Works for any layout in row order
-/// (rows PS-Q2, PS-M10).
+/// The shard that holds a row, and the row's number within it. Works for any layout in row order.
 /// @pre 0 <= row < spec.rows()
 struct row_place {
   shard_index shard{};
@@ -26,8 +25,8 @@ struct row_place {
 row_place locate_row(const variable_spec& spec, std::int64_t row);
 
 struct parameter_client_options {
-  /// Number of the lane: where it starts among servers and shards, so that lanes don't queue up
-  /// behind each other.
+  /// Number of the lane: the place where it starts among servers and shards, so that lanes don't
+  /// queue up behind each other.
   std::uint32_t lane = 0;
   /// Switches the ledgers off for what this client sends.
   bool at_least_once = false;
@@ -40,8 +39,8 @@ struct parameter_client_options {
   std::function<void()> progressed{};
 };
 
-/// A lane's way to all parameter servers: splits by shard what a step reads and changes, keeps the
-/// numbering behind "effect once", waits for answers. One lane; only `wake` is for any thread.
+/// A lane's client of all parameter servers: splits by shard what a step reads and changes, keeps
+/// the numbering behind "effect once", waits for answers. One lane; only `wake` is for any thread.
 ///
 /// A closure is one `begin`, any number of `read`, `gather` and `mutate`, then `finish` or
 /// `abandon`. A call that fails leaves the client usable: a lost server's link is made anew at the
@@ -51,7 +50,8 @@ struct parameter_client_options {
 /// client.all_acked.
 class parameter_client {
 public:
-  /// Null for a variable that nobody knows. Called rarely: the answer is kept for the term.
+  /// Gives the specification of a variable, null for one that nobody knows. Called rarely: the
+  /// answer is kept for the term.
   using catalogue = std::function<std::shared_ptr<const variable_spec>(variable_id)>;
   /// Makes a link to a server, by its index.
   using link_maker = std::function<result<std::unique_ptr<server_link>>(std::uint32_t server)>;
@@ -62,16 +62,16 @@ public:
   parameter_client(const parameter_client&) = delete;
   parameter_client& operator=(const parameter_client&) = delete;
 
-  /// A closure (or program call) starts on this lane; operation numbers start at 0.
+  /// Begins a closure (or program call) on this lane; operation numbers start at 0.
   void begin(closure_id closure, attempt_no attempt, const origin& from);
 
-  /// Each variable as its shards are now. In one process the blocks are the servers' memory; else
-  /// they are rows of one tensor of the client's.
+  /// The values of variables, each shard at one version. In one process the blocks are the servers'
+  /// memory; else they are rows of one tensor of the client's.
   result<std::vector<variable_value>> read(std::span<const variable_id> variables);
-  /// As `step_host::gather`. Each row is asked for once (row PS-M11). All rows of a shard are of
-  /// one version.
+  /// Rows of a variable, as `step_host::gather`. Each row is asked for once. All rows of a shard
+  /// are of one version.
   result<tensor> gather(variable_id variable, const tensor& indices);
-  /// All of `ops` or, when one of them can't be, none. Returns once they are in the windows.
+  /// Sends all of `ops` or, when one of them can't be, none. Returns once they are in the windows.
   result<void> mutate(std::span<const mutation> ops);
 
   /// Waits until all that was sent is acknowledged, or a server does nothing for `reply_max`, or

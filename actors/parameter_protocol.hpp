@@ -16,7 +16,7 @@
 #include <troupe/core/payload.hpp>
 #include <troupe/transport/frame.hpp>
 
-/// What travels between lanes and parameter servers, in frames (transport/frame.hpp). A frame's
+/// The messages between lanes and parameter servers, in frames (transport/frame.hpp). A frame's
 /// meta is one of the structs below; its bulk is told beside each kind. Answers come in the order
 /// of the questions and carry their request.
 ///
@@ -91,7 +91,7 @@ struct welcome_meta {
   TROUPE_FIELDS(welcome_meta, server)
 };
 
-/// How something ended.
+/// The outcome of a request.
 struct outcome_meta {
   failure why{}; ///< code none: well
   TROUPE_FIELDS(outcome_meta, why)
@@ -119,7 +119,7 @@ struct block_meta {
   TROUPE_FIELDS(block_meta, version, bytes)
 };
 
-/// Either all blocks asked for or a failure and none.
+/// The answer to a read: all blocks asked for, or a failure and none.
 struct blocks_meta {
   failure why{};
   std::vector<block_meta> blocks{};
@@ -231,8 +231,8 @@ result<T> decode_meta(std::string_view bytes, const char* what) {
   }
 }
 
-/// `bad_frame` when a kind, a type, a shape or a flag can't be, or the sizes don't sum to
-/// `bulk_bytes`.
+/// Checks a push: `bad_frame` when a kind, a type, a shape or a flag can't be, or the sizes don't
+/// sum to `bulk_bytes`.
 result<void> check_pieces(const mutate_meta& meta, std::uint64_t bulk_bytes);
 /// Memory for a push as `meta` describes it, from `pool`: tensors of their own, to be filled by the
 /// frame's bulk. Errors as `check_pieces`; nothing is allocated then.
@@ -242,7 +242,7 @@ result<std::vector<mutation_piece>> stage_pieces(const mutate_meta& meta, std::u
 /// numbers and divisors are copied before anybody checks them, other values stay where they are.
 /// @pre `check_pieces` holds; `bulk` outlives the pieces.
 std::vector<mutation_piece> pieces_in(const mutate_meta& meta, const_bytes bulk);
-/// Where the bulk of staged pieces goes, in wire order.
+/// The memory for the bulk of staged pieces, in wire order.
 std::vector<mutable_bytes> parts_of(std::vector<mutation_piece>& pieces);
 /// The frame of a push that will stand at `position` of its stream; the bulk refers to the pieces'
 /// tensors and keeps them.

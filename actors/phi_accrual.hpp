@@ -12,13 +12,14 @@ struct phi_options {
   /// Suspicion from this phi on: 8 means one wrong suspicion in 10^8 looks, were the intervals
   /// normally distributed.
   double threshold = 8.0;
-  /// Never suspected under this silence, whatever phi says (protocol 1.6).
+  /// Never suspected under this silence, whatever phi says.
   std::int64_t floor_ms = 1000;
   /// Always suspected from this silence on.
   std::int64_t ceiling_ms = 10'000;
-  /// The same as both until the first heartbeat: the newcomer may still wait for its answer.
+  /// Suspected from this silence on, and not before, until the first heartbeat: the newcomer may
+  /// still wait for its answer.
   std::int64_t first_ms = 6000;
-  /// What the window is filled with at the start.
+  /// The intervals that the window is filled with at the start.
   std::int64_t interval_ms = 100;
   /// Least standard deviation, so that a perfectly regular sender is not suspected for one hiccup.
   std::int64_t deviation_ms_min = 50;

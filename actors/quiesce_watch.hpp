@@ -22,19 +22,20 @@ struct running_closure {
 /// steps call Troupe or closures end. Plain; its owner locks.
 class quiesce_watch {
 public:
-  /// A step may be silent for this long, or for 20 times what its function takes.
+  /// A watch under which a step may be silent for `quiet_ms_max`, or for 20 times what its function
+  /// takes.
   explicit quiesce_watch(std::uint64_t quiet_ms_max) : quiet_ms_max_{quiet_ms_max} {}
 
-  /// The cut is asked for: silence before that is not held against anyone.
+  /// Starts the watch when a cut is asked for: earlier silence does not count.
   void begin(time_point now) { since_ = now; }
 
   struct verdict {
     std::vector<running_closure> overdue{}; ///< with how long they were silent
     std::uint64_t look_again_ms = 1;        ///< when none is overdue
   };
-  /// What has shown no progress for too long. One that is not on a lane is as silent as the least
-  /// silent one of its worker. Nothing at all is running: overdue is empty, and `look_again_ms` 0
-  /// once that is so for too long (then it is a server that does not confirm).
+  /// The closures that have shown no progress for too long. One that is not on a lane is as silent
+  /// as the least silent one of its worker. Nothing at all is running: overdue is empty, and
+  /// `look_again_ms` 0 once that is so for too long (then it is a server that does not confirm).
   verdict look(time_point now, std::span<const running_closure> running) const;
 
 private:

@@ -10,9 +10,9 @@
 
 namespace troupe {
 
-/// To a server in another process: frames over a channel that the calling lane drives. Rows arrive
-/// straight in the memory that the reader gave; pushes are sent from where their tensors lie.
-/// Errors of `pump`: `connection_lost`, `bad_frame`, `too_large`; the link is at its end then.
+/// A link to a server in another process: frames over a channel that the calling lane drives. Rows
+/// arrive straight in the memory that the reader gave; pushes are sent from where their tensors
+/// lie. Errors of `pump`: `connection_lost`, `bad_frame`, `too_large`; the link is at its end then.
 class remote_server_link final : public server_link {
 public:
   /// A window holds this many pushes or bytes, whichever is less; one push always fits.

@@ -43,7 +43,7 @@ public:
   /// Ends the replica's communicator of this epoch and of those before; whoever opens one for them
   /// is told so. Takes no lock that is held while somebody waits.
   void revoke(std::uint32_t local, group_epoch epoch, const std::string& why);
-  /// Ends all, for good.
+  /// Ends all communicators, for good.
   void close();
 
 private:

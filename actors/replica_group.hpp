@@ -18,25 +18,25 @@ struct replica_places {
   std::vector<collective_member> members{};
 };
 
-/// What all workers do together, one member a process.
+/// An operation of all workers, one member a process.
 using worker_operation =
   std::function<result<void>(collective_group& group, const collective_options& options)>;
 
-/// How the members of several processes find each other, anew for each epoch, and what the
-/// processes do together beside. Null within one process. Any thread.
+/// The meeting of the members of several processes, anew for each epoch, and operations of the
+/// processes. Null within one process. Any thread.
 class worker_links {
 public:
   virtual ~worker_links() = default;
-  /// Where members of this process listen: "host:port", any port.
+  /// The address at which members of this process listen: "host:port", any port.
   virtual std::string listen_address() const = 0;
-  /// What members have to know.
+  /// The secret that members have to know.
   virtual const std::string& token() const = 0;
   /// Tells the other workers where this one's members are and which epoch they would begin, and
   /// returns all of them in order of replicas and the highest epoch, which suits everybody. Called
   /// once an epoch, on one lane; waits until the deadline.
   virtual result<replica_places> exchange(const replica_places& mine, time_point deadline) = 0;
-  /// One operation of all workers, called in the same order by all; `what` tells it from others.
-  /// Errors name it and the workers that are missing; the next call starts afresh.
+  /// Runs an operation of all workers, called in the same order by all; `what` tells it from
+  /// others. Errors name it and the workers that are missing; the next call starts afresh.
   virtual result<void> run(const std::string& what, time_point deadline,
                            const worker_operation& body) = 0;
   /// Lets go of its connections. Later calls are `unavailable`.
@@ -50,7 +50,7 @@ struct replica_group_options {
   std::uint32_t total = 1;
   duration timeout = std::chrono::seconds{60}; ///< to form, and of each operation
   std::shared_ptr<worker_links> links{};
-  /// As in `group_options`, for the first replica here: the others wait for the same.
+  /// `group_options::on_wait` of the first replica here: the others wait for the same.
   std::function<void(const std::string& text)> on_wait{};
 };
 
@@ -64,20 +64,21 @@ public:
   replica_group(const replica_group&) = delete;
   replica_group& operator=(const replica_group&) = delete;
 
-  /// The run that begins has an epoch that is whole. True: all members here are in it already.
+  /// Sees to it that the run that begins has an epoch that is whole. True: all members here are in
+  /// it already.
   bool prepare();
   /// Brings the member into the current epoch. Waits for all others.
   result<void> join(std::uint32_t local);
-  /// @pre joined
+  /// The member of replica `local`. @pre joined
   std::shared_ptr<collective_group> member(std::uint32_t local);
   /// The epoch that the member is in, or was last in; 0: none yet.
   group_epoch epoch(std::uint32_t local);
-  /// The member's lane was left behind, perhaps in the middle of a call: another member takes its
-  /// place, in the next epoch.
+  /// Replaces a member whose lane was left behind, perhaps in the middle of a call: another member
+  /// takes its place, in the next epoch.
   void renew(std::uint32_t local);
-  /// The epoch has ended: the next `join` makes another.
+  /// Notes that the epoch has ended: the next `join` makes another.
   void broke(std::uint32_t local, const std::shared_ptr<collective_group>& member);
-  /// Ends what the member waits for, on all members, which are told `why`.
+  /// Ends the operation that the member waits in, on all members, which are told `why`.
   void interrupt(std::uint32_t local, const failure& why);
   /// Lets go of all connections. @pre no lane of the replicas is in the group any more, nor comes
   /// back

@@ -44,7 +44,7 @@ struct replica_lanes_options {
   std::function<void(std::uint32_t local, const failure& why)> interrupt{};
 };
 
-/// What a merge function is given, and what it gives back: one a replica, by their common type.
+/// Arguments or results of a merge function: one a replica, by their common type.
 using merge_values = std::vector<std::shared_ptr<void>>;
 using merge_body = std::function<merge_values(const merge_values& arguments)>;
 
@@ -53,9 +53,9 @@ struct merge_point;
 struct replica_run;
 } // namespace detail
 
-/// One lane for each replica of a process. Runs a function on all of them at once, stops them for
-/// merge calls, and sees to it that all make the same calls. Thread-safe; `run` on threads of the
-/// program, the rest on the replicas' lanes.
+/// The lanes of a process's replicas, one each. Runs a function on all of them at once, stops them
+/// for merge calls, and sees to it that all make the same calls. Thread-safe; `run` on threads of
+/// the program, the rest on the replicas' lanes.
 class replica_lanes : public std::enable_shared_from_this<replica_lanes> {
 public:
   /// @pre owned by a shared_ptr.
@@ -67,7 +67,7 @@ public:
   /// Calls `body(local)` once for each replica, on its lane, and waits for all. Runs of several
   /// threads follow one another. One that a merge function calls is part of the run that waits
   /// there: `inside`, from `merging`. Rethrows the error of the lowest replica that failed by
-  /// itself (row SYNC-RUN-16); `mismatch` quotes the calls that differ.
+  /// itself; `mismatch` quotes the calls that differ.
   void run(std::function<void(std::uint32_t local)> body,
            const std::shared_ptr<detail::replica_run>& inside = {});
   /// Waits until all replicas of the run have called it; then `merge` runs once, on the thread that
@@ -79,23 +79,23 @@ public:
   /// `mismatch`; `cancelled` when the run has failed.
   void begin_call(std::uint32_t local, replica_call call);
   void end_call(std::uint32_t local);
-  /// For a replica that stands in without a function of its own: the call that it has to make next
-  /// since another one makes it; none once all but those of `silent` have ended.
+  /// The call that a replica that stands in, without a function of its own, has to make next since
+  /// another replica makes it; none once all but those of `silent` have ended.
   std::optional<replica_call> await_call(std::uint32_t local, const std::vector<bool>& silent);
-  /// The replica's collective call failed with `why`: so does the run, unless it has failed before.
-  /// What the call shall throw, naming replica and call.
+  /// Fails the run because a collective call of the replica failed with `why`, unless the run has
+  /// failed before. Returns the failure that the call shall throw, naming replica and call.
   failure call_failed(std::uint32_t local, failure why);
 
-  /// Of the replica's lane, counted up when it is left behind and another takes its place.
+  /// Number of the replica's lane, counted up when it is left behind and another takes its place.
   std::uint64_t life(std::uint32_t local) const;
-  /// On a lane that was left behind `cancelled`: what it changes from then on would be another
-  /// run's. None on others, and on threads that are nobody's lane. Takes no lock.
+  /// The failure for a lane that was left behind, `cancelled`: what it changes from then on would
+  /// be another run's. None on other lanes, and on threads that are nobody's lane. Takes no lock.
   std::optional<failure> why_not_in_place(std::uint32_t local) const;
 
   /// The run whose merge function runs on this thread right now, for `inside`.
   static std::shared_ptr<detail::replica_run> merging();
 
-  /// Every run from now on fails with `why`: a device is gone. Does not wait.
+  /// Has every run from now on fail with `why`: a device is gone. Does not wait.
   void fail(std::uint32_t local, failure why);
   /// "op 12 all_reduce sum f32[2] waits for {1}"; empty when nobody waits.
   std::string status() const;
@@ -109,7 +109,7 @@ private:
     std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
-    /// Of the lane: a replaced one ends. Written under the lock.
+    /// Number of the lane: a replaced lane ends. Written under the lock.
     std::atomic<std::uint64_t> life{0};
   };
   void tell();

@@ -11,10 +11,10 @@
 
 namespace troupe {
 
-/// One question at a time to a server lane: blobs, parts of cuts, restores, statistics. Waits on
-/// the calling thread or lane for as long as the server takes or sends something; `deadline` once
-/// it does neither for `answer_max`. One thread at a time. A call that fails by its channel ends
-/// the caller: `connection_lost` from then on.
+/// A client of a server lane, one question at a time: blobs, parts of cuts, restores, statistics.
+/// Waits on the calling thread or lane for as long as the server takes or sends something;
+/// `deadline` once it does neither for `answer_max`. One thread at a time. A call that fails by its
+/// channel ends the caller: `connection_lost` from then on.
 class server_caller final : public server_vault {
 public:
   /// Dials and greets; errors as `data_session::open`.
@@ -23,9 +23,10 @@ public:
                                                         duration answer_max = limits::request);
   ~server_caller() override;
 
-  /// `too_large` when the table is full. `bytes` are copied to the channel from where they are.
+  /// Stores a blob. `too_large` when the table is full. `bytes` are copied to the channel from
+  /// where they are.
   result<void> put_blob(const blob_key& key, std::string bytes);
-  /// `not_found` names the closure.
+  /// The bytes of a blob. `not_found` names the closure.
   result<std::string> get_blob(const blob_key& key);
   result<void> drop_blob(const blob_key& key);
 

@@ -25,7 +25,8 @@ struct server_lane_options {
   std::shared_ptr<shard_store> store{}; ///< null: no parameters here
   std::shared_ptr<blob_table> blobs{};  ///< null: no blobs here
   std::uint32_t channels_max = 256;     ///< more wait until one ends
-  /// Of answers that a channel's peer has not taken; above it no more of its questions are read.
+  /// Bytes of answers that a channel's peer has not taken; above this no more of its questions are
+  /// read.
   std::uint64_t queued_bytes_max = std::uint64_t{64} << 20;
   std::uint64_t frame_bytes_max =
     limits::frame_bytes;              ///< bulk of one frame: what a push is staged in
@@ -37,9 +38,9 @@ struct server_lane_options {
 /// any thread.
 ///
 /// A push is staged whole, in memory of its own or in the channel's, and applied only once all of
-/// it is there and its frame's checksum held, so one that is cut short changes nothing (INV-S2).
-/// Frames of one channel are served in order, a turn at a time. What there is no memory for fails
-/// that one call, as `out_of_memory`; the channel goes on. Marks: server.push_cut_short,
+/// it is there and its frame's checksum held, so one that is cut short changes nothing. Frames of
+/// one channel are served in order, a turn at a time. What there is no memory for fails that one
+/// call, as `out_of_memory`; the channel goes on. Marks: server.push_cut_short,
 /// server.fenced_refused, server.out_of_memory.
 class server_lane {
 public:
@@ -55,8 +56,8 @@ public:
 
   /// Ends `run`. Also before it.
   void stop();
-  /// Who this server is now: a hello for another incarnation is `unavailable`. Before that, one for
-  /// any incarnation in particular is told `try_again`.
+  /// Sets this server's incarnation: a hello for another incarnation is `unavailable`. Before that,
+  /// one for any incarnation in particular is told `try_again`.
   void set_incarnation(const incarnation& self);
   /// Refuses incarnations of `task` up to `counter`, closes their channels. Returns at once; the
   /// store's own fence is what keeps their pushes out.

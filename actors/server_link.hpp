@@ -36,7 +36,7 @@ struct gather_part {
   tensor to{};
 };
 
-/// A lane's way to one parameter server. One lane; nothing blocks: what was started goes on in
+/// A lane's link to one parameter server. One lane; nothing blocks: what was started goes on in
 /// `pump`. In order: a read that is started after a push sees it.
 ///
 /// Errors: a failure of `start_...` or `pump` ends the link, refusals of what was asked don't and
@@ -50,7 +50,7 @@ public:
   /// Starts reads; `parts` and what they point to stay until `reads_pending` is false or
   /// `disown_reads` was called.
   virtual result<void> start_reads(std::span<const read_part> parts) = 0;
-  /// The same for rows.
+  /// Starts reads of rows; `parts` stay as for `start_reads`.
   virtual result<void> start_gathers(std::span<gather_part> parts) = 0;
   /// Sends pieces, in order, as sent by `from`. @pre `may_push(bytes)`. The tensors are kept until
   /// they are out.
@@ -66,21 +66,22 @@ public:
   virtual bool may_push(std::uint64_t bytes) const = 0;
   /// The first refusal of a read since the last call; `code` none when there was none.
   virtual failure take_read_failure() = 0;
-  /// The same for pushes.
+  /// The first refusal of a push since the last call; `code` none when there was none.
   virtual failure take_push_failure() = 0;
-  /// Give up what is pending: answers still come, but go nowhere.
+  /// Gives up pending reads: answers still come, but go nowhere.
   virtual void disown_reads() = 0;
   virtual void disown_pushes() = 0;
 
   /// Grows as long as the server takes questions or sends answers.
   virtual std::uint64_t moved_bytes() const = 0;
 
-  /// What to wait on; null when there is nothing to wait for.
+  /// The channel to wait on; null when there is nothing to wait for.
   virtual channel* wire() = 0;
   virtual bool wants_send() const = 0;
 };
 
-/// To a server in this process: the calling lane takes the shard's lock and does the work itself.
+/// A link to a server in this process: the calling lane takes the shard's lock and does the work
+/// itself.
 class local_server_link final : public server_link {
 public:
   explicit local_server_link(std::shared_ptr<shard_store> store) : store_{std::move(store)} {}

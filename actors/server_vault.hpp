@@ -7,14 +7,15 @@
 
 namespace troupe {
 
-/// The program's way to one server for checkpoints. Waits; one thread at a time.
+/// The program's client of one server for checkpoints. Waits; one thread at a time.
 class server_vault {
 public:
   virtual ~server_vault() = default;
-  /// `part` 0: the values; n: slot n - 1 of the optimizer. `not_found` names the cut or the shard.
+  /// A part of a shard at a cut. `part` 0: the values; n: slot n - 1 of the optimizer. `not_found`
+  /// names the cut or the shard.
   virtual result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index shard,
                                      std::uint32_t part) = 0;
-  /// Values, slots, step count and learning rate of a shard, whole; as `shard::restore`.
+  /// Replaces values, slots, step count and learning rate of a shard, as `shard::restore`.
   virtual result<void> restore(variable_id variable, shard_index shard, const tensor& values,
                                std::span<const tensor> slots, std::uint64_t applies,
                                std::optional<float> rate) = 0;
@@ -24,7 +25,7 @@ public:
                                      std::optional<float> rate) = 0;
 };
 
-/// To a server in this process.
+/// A vault of a server in this process.
 class local_server_vault final : public server_vault {
 public:
   explicit local_server_vault(std::shared_ptr<shard_store> store) : store_{std::move(store)} {}

@@ -19,7 +19,7 @@
 
 namespace troupe {
 
-/// One version of one shard. Never changes.
+/// A version of a shard. Never changes.
 struct shard_snapshot {
   tensor values{};
   std::uint64_t version = 0;
@@ -65,20 +65,20 @@ struct shard_making {
   std::function<void(std::uint64_t bytes)> made_piece{};
 };
 
-/// Who may still change a shard: asked under the shard's lock, so that once a fence is set and the
+/// The gate to a shard's changes: asked under the shard's lock, so that once a fence is set and the
 /// locks were taken once, nothing fenced is applied any more.
 class piece_gate {
 public:
   virtual ~piece_gate() = default;
-  /// Why `piece`, sent by `from`, must be refused; nothing when it may pass.
+  /// The reason why `piece`, sent by `from`, must be refused; none when it may pass.
   virtual std::optional<failure> refuse(const mutation_piece& piece, const origin& from) const = 0;
 };
 
-/// One shard of a variable: rows, optimizer slots, counters, ledger. Thread-safe: one mutex; a
-/// dense read holds it for some 50 ns, an update for as long as its arithmetic takes.
+/// A shard of a variable: rows, optimizer slots, counters, ledger. Thread-safe: one mutex; a dense
+/// read holds it for some 50 ns, an update for as long as its arithmetic takes.
 ///
-/// INV-S1: each (closure, op_no) changes it at most once.  INV-S2: a piece is applied whole or not
-/// at all. INV-S3: `version` counts the operations applied, `applies` those of kind `apply`. Errors
+/// Invariants: each (closure, op_no) changes the shard at most once; a piece is applied whole or
+/// not at all; `version` counts the operations applied, `applies` those of kind `apply`. Errors
 /// name variable and shard, what was expected and what was given.
 class shard {
 public:
@@ -91,15 +91,15 @@ public:
   const variable_spec& spec() const { return *spec_; }
   shard_index index() const { return index_; }
   std::int64_t rows() const { return rows_; }
-  /// [rows] + row shape; empty for a scalar.
+  /// The shard's shape: [rows] + row shape; empty for a scalar.
   const shape_t& shape() const { return shape_; }
-  /// Values and slots, without spare buffers.
+  /// Bytes of values and slots, without spare buffers.
   std::size_t size_bytes() const;
 
   /// The values as they are now, shared and immutable.
   shard_snapshot read();
-  /// Rows `rows` (from the shard's first, any order, repeats allowed) one after the other into
-  /// `to`. All of one version. `out_of_range` names the row; `invalid_argument` when `to` has
+  /// Copies rows `rows` (from the shard's first, any order, repeats allowed) one after the other
+  /// into `to`. All of one version. `out_of_range` names the row; `invalid_argument` when `to` has
   /// another size.
   result<std::uint64_t> gather(std::span<const std::int64_t> rows, mutable_bytes to);
   /// Applies the piece, or drops it as the ledger says. Nothing changes when it fails, nor when it

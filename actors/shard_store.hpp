@@ -15,7 +15,7 @@
 
 namespace troupe {
 
-/// What a server has done so far, and holds now.
+/// Totals of a server since its start, and what it holds now.
 struct store_stats {
   std::uint64_t pushes_applied = 0;     ///< operations, counted on each shard
   std::uint64_t duplicates_dropped = 0; ///< operations that came again
@@ -29,14 +29,14 @@ struct store_stats {
                 bytes, shards)
 };
 
-/// One part of a shard as it stood at a cut.
+/// A part of a shard as it stood at a cut.
 struct cut_piece {
   tensor rows{};
   std::uint64_t applies = 0;
   std::optional<float> rate{}; ///< the learning rate that was set by hand
 };
 
-/// What of a cut belongs to one shard.
+/// The part of a cut that belongs to one shard.
 struct cut_entry {
   variable_id variable{};
   shard_index shard{};
@@ -66,39 +66,39 @@ public:
   // -- shards
   // --------------------------------------------------------------------------------------------------------
 
-  /// Idempotent by (id, shard); `mismatch` names both specifications when they differ. False: it
-  /// was there. Other errors as `shard::create`; `how` may be null.
+  /// Makes a shard. Idempotent by (id, shard); `mismatch` names both specifications when they
+  /// differ. False: it was there. Other errors as `shard::create`; `how` may be null.
   result<bool> create(const variable_spec& spec, shard_index index, shard_making* how = nullptr);
-  /// All shards of `specs` that server `server` holds, or none: where one can't be had, those that
-  /// this call made go again.
+  /// Makes all shards of `specs` that server `server` holds, or none: where one can't be had, those
+  /// that this call made go again.
   result<void> create_all(const std::vector<variable_spec>& specs, std::uint32_t server,
                           shard_making* how = nullptr);
   /// Forgets all shards of the variable; none is no error.
   void drop(variable_id variable);
   /// Forgets everything but fences and terms.
   void clear();
-  /// Null when there is none.
+  /// The shard of those numbers; null when there is none.
   std::shared_ptr<shard> find(variable_id variable, shard_index index) const;
-  /// `unknown_variable` names both numbers.
+  /// The shard of those numbers; `unknown_variable` names them.
   result<std::shared_ptr<shard>> get(variable_id variable, shard_index index) const;
   /// Changes whenever a shard that somebody found may have been forgotten.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
-  /// All, by (variable, shard).
+  /// All shards, by (variable, shard).
   std::vector<std::shared_ptr<shard>> all() const;
 
   // -- the data path
   // -------------------------------------------------------------------------------------------------
 
   result<shard_snapshot> read(variable_id variable, shard_index index);
-  /// As `shard::gather`.
+  /// Copies rows of a shard: see `shard::gather`. `unknown_variable`.
   result<std::uint64_t> gather(variable_id variable, shard_index index,
                                std::span<const std::int64_t> rows, mutable_bytes to);
-  /// `fenced` and `superseded` besides the shard's own errors. `from`: task and incarnation of the
-  /// sender.
+  /// Applies a piece to its shard. `fenced` and `superseded` besides the shard's own errors.
+  /// `from`: task and incarnation of the sender.
   result<mutation_answer> mutate(const mutation_piece& piece, const origin& from);
-  /// The same, for a lane that found the shard before.
+  /// `mutate` for a lane that found the shard before.
   result<mutation_answer> mutate(shard& at, const mutation_piece& piece, const origin& from);
-  /// As the two-step call of a lane that found the shard before: counts the read.
+  /// Reads a shard that the lane found before, and counts the read.
   shard_snapshot read(shard& at);
   result<std::uint64_t> gather(shard& at, std::span<const std::int64_t> rows, mutable_bytes to);
 
@@ -109,7 +109,7 @@ public:
   /// `holder` (the asker's nonce) and `superseded` for another; so is any term below the highest
   /// granted, which the text names.
   result<void> grant_term(term_no term, std::uint64_t holder = 0);
-  /// The lane closed a channel for what came through it: counted, nothing else.
+  /// Counts a channel that the lane closed for what came through it.
   void note_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
   /// The highest term granted; operations of lower ones are refused.
   term_no term() const { return static_cast<term_no>(term_.load(std::memory_order_acquire)); }
@@ -120,7 +120,7 @@ public:
   /// Refuses what incarnations of `task` up to `counter` send. On return nothing of theirs is
   /// applied any more.
   void fence(task_id task, std::uint32_t counter);
-  /// `fenced` when that incarnation is.
+  /// Whether an incarnation is admitted: `fenced` when it is fenced.
   result<void> admit(task_id task, const incarnation& inc) const;
 
   // -- cuts
@@ -129,18 +129,19 @@ public:
   /// Keeps values, slots and counters of all shards as they are now, until `drop_cut`. Idempotent.
   /// `wrong_state` when `cuts_max` are kept.
   result<std::vector<cut_entry>> take_cut(cut_id cut);
-  /// Part 0: the values, part 1 + i: slot i. `not_found` names the cut.
+  /// A part of a cut: 0 the values, 1 + i slot i. `not_found` names the cut.
   result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index,
                           std::uint32_t part) const;
-  /// The same with the shard's count of updates and learning rate at the cut.
+  /// `cut_part` with the shard's count of updates and learning rate at the cut.
   result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index index,
                              std::uint32_t part) const;
   void drop_cut(cut_id cut);
-  /// As `shard::restore`.
+  /// Restores a shard: see `shard::restore`.
   result<void> restore(variable_id variable, shard_index index, const tensor& values,
                        std::span<const tensor> slots, std::uint64_t applies,
                        std::optional<float> rate = {});
-  /// As `shard::check_restore`; `unknown_variable` when the shard is not there.
+  /// Whether a shard takes such values: see `shard::check_restore`; `unknown_variable` when the
+  /// shard is not there.
   result<void> check_restore(variable_id variable, shard_index index, dtype type,
                              const shape_t& shape, std::size_t slots,
                              std::optional<float> rate = {}) const;

@@ -10,20 +10,20 @@
 
 namespace troupe {
 
-/// What a wait for other workers has tried and how that ended, in words for who waits as well. One
-/// wait; plain, its owner gives the time.
+/// A log of the tries of a wait for other workers and of their outcomes, in words. One wait; plain,
+/// its owner gives the time.
 class wait_log {
 public:
   wait_log(time_point begun, duration tell_every)
     : begun_{begun}, tell_every_{tell_every}, tell_at_{after(begun, tell_every)} {}
 
-  /// A try ended: there will be another.
+  /// Notes that a try ended and there will be another.
   void ended(const failure& why);
   std::uint64_t tries() const { return tries_; }
   /// "9 tries in 12 s came to nothing (peer_lost 6 times, fenced 3 times), the last by peer_lost:
   /// member 1 is gone"; empty before the first.
   std::string text(time_point now) const;
-  /// `text`, when it is time to tell it (again) and there is something.
+  /// The text, when it is time to tell it (again) and there is something.
   std::optional<std::string> due(time_point now);
 
 private:

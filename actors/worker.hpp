@@ -26,7 +26,7 @@ struct worker_actor_options {
   /// Takes a line for whoever looks after this process, before it ends by itself; may be null.
   std::function<void(const std::string& line)> say{};
   std::uint64_t check_ms = 50; ///< how often lanes are checked for hung steps
-  /// Out: the lanes, for whoever joins them at the end.
+  /// Set to the lanes, for whoever joins them at the end.
   std::shared_ptr<std::shared_ptr<worker_lanes>> lanes_out{};
 };
 
@@ -69,7 +69,7 @@ private:
   worker_actor_options options_;
   std::shared_ptr<worker_lanes> lanes_;
   coordinator_actor coordinator_{};
-  /// Where the servers are, for the lanes.
+  /// The servers' addresses, for the lanes.
   struct seen_view {
     std::mutex mutex{};
     view current{};

@@ -544,7 +544,8 @@ attempt_ended worker_lanes::run_step(const job& what, parameter_client& client,
   if (why)
     fail(std::move(*why));
   else if (auto made = finish_result(what, std::move(value), end); !made)
-    fail(what.of->from_here(made.error())); // a result that got lost is the way's fault (row PS-D5)
+    fail(what.of->from_here(
+      made.error())); // a result that got lost is the way's fault: the closure runs again
   return end;
 }
 

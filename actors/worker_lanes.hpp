@@ -46,8 +46,7 @@ struct worker_lanes_options {
   std::function<result<std::shared_ptr<device_context>>(std::uint32_t slot)> device_of{};
 };
 
-/// What the worker needs of the outside during one life: how to reach servers and the coordinator's
-/// blobs.
+/// A worker's connections during one life: links to servers and the coordinator's blobs.
 struct worker_routes {
   /// A new link to the server of that index for a lane, under the life's incarnation.
   std::function<result<std::unique_ptr<server_link>>(std::uint32_t server, const origin& self,
@@ -64,10 +63,11 @@ struct worker_routes {
   std::function<result<void>(const blob_key& key, std::string bytes)> put_blob{};
 };
 
-/// The compute lanes of a worker and what their steps reach. Steps run one at a time a lane, in the
-/// order pushed. A *life* is the time under one incarnation: what an earlier life still runs is
-/// cancelled, and what it produces is thrown away. Shared between the worker actor, which calls
-/// everything here without waiting, and the lanes; the runtime joins them at the end. Thread-safe.
+/// The compute lanes of a worker and the objects that their steps reach. Steps run one at a time a
+/// lane, in the order pushed. A *life* is the time under one incarnation: what an earlier life
+/// still runs is cancelled, and what it produces is thrown away. Shared between the worker actor,
+/// which calls everything here without waiting, and the lanes; the runtime joins them at the end.
+/// Thread-safe.
 class worker_lanes : public std::enable_shared_from_this<worker_lanes> {
 public:
   /// `progress`: called on a lane when the outbox was empty and no longer is; must not wait.
@@ -82,18 +82,19 @@ public:
   /// Drops what is queued, cancels what runs. Nothing of this life is reported any more.
   void end_life();
   void add_variables(const std::vector<variable_spec>& variables);
-  /// Built on the lane before any later closure.
+  /// Has a lane build resources, before any later closure.
   void make_resources(std::vector<resource_order> orders);
   void drop_resources(const std::vector<resource_id>& ids);
   void push(std::vector<closure_order> orders);
-  /// Up to `count` that have not started, youngest first; they go to the outbox as recalled. At
-  /// least one entry is reported for each asked, so that the coordinator's count comes out even.
+  /// Gives back up to `count` closures that have not started, youngest first; they go to the outbox
+  /// as recalled. At least one entry is reported for each asked, so that the coordinator's count
+  /// comes out even.
   void recall(std::uint32_t count);
   void cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms);
   /// Gives up lanes whose step is past its deadline or a cancel's grace: reports them and replaces
   /// the lane. Why the first of them was given up; none when none was.
   std::optional<failure> give_up_hung();
-  /// No lane is left: all that could be replaced were, and hung as well.
+  /// Whether no lane is left: all that could be replaced were, and hung as well.
   bool exhausted() const;
   struct outbox {
     std::vector<attempt_ended> ended{};
@@ -102,7 +103,7 @@ public:
     bool empty() const { return ended.empty() && resources.empty() && begun.empty(); }
   };
   outbox drain();
-  /// The coordinator will hear of them, whatever becomes of this process: their lanes go on.
+  /// Lets attempts begin, once the coordinator will hear of them whatever becomes of this process.
   void let_begin(const std::vector<attempt_begun>& which);
   /// Whether what is in the outbox shall wait for more (`report_batch`). If so, `progress` is
   /// called again when it no longer shall; the caller sees to it that it doesn't wait for a long
@@ -112,7 +113,7 @@ public:
 
   // -- the runtime --
 
-  /// No more work; running steps are cancelled.
+  /// Takes no more work; running steps are cancelled.
   void stop();
   /// Waits for the lanes until `deadline`, then abandons those that still run. False when one was
   /// abandoned.

@@ -11,11 +11,11 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/transport/collective_group.hpp>
 
-/// How the processes of a synchronous program find each other, and what they do together beside
-/// their replicas' work.
+/// The meeting of a synchronous program's processes, and their operations beside their replicas'
+/// work.
 namespace troupe {
 
-/// Who hears how a wait for other workers goes.
+/// A function that hears how a wait for other workers goes.
 using wait_listener = std::function<void(const std::string& text)>;
 
 /// A group of workers, one member a process, the same ones for as long as it lives. Goes from one
@@ -33,23 +33,23 @@ public:
   std::string address() const { return group_->address(); }
   /// Ends its connections; later calls are `unavailable`.
   void close(time_point deadline);
-  /// Where all workers listen, in order, and what they are called, "worker:1". Before the first
+  /// Sets the addresses of all workers, in order, and their names, "worker:1". Before the first
   /// call.
   void set_addresses(const std::vector<std::string>& addresses,
                      const std::vector<std::string>& names);
   using operation =
     std::function<result<void>(collective_group& group, const collective_options& options)>;
-  /// One operation of all workers. `what` it is: workers that do something else are told
-  /// `mismatch`. Not tried again: the caller knows whether the others would. `told` hears on this
-  /// thread, every few seconds, whom it waits for.
+  /// Runs an operation of all workers. `what` names it: workers that do something else are told
+  /// `mismatch`. A failed operation is not tried again: the caller knows whether the others would.
+  /// `told` hears on this thread, every few seconds, whom it waits for.
   result<void> run(const std::string& what, time_point deadline, const operation& body,
                    const wait_listener& told = {});
-  /// The same in an epoch of its own, tried again in the next one while members come and go: for
-  /// what may be repeated. `told` hears what came of the tries so far too, and so does who is told
-  /// that the deadline passed.
+  /// `run` in an epoch of its own, tried again in the next one while members come and go: for
+  /// operations that may be repeated. `told` hears what came of the tries so far too, and so does
+  /// who is told that the deadline passed.
   result<void> meet(const std::string& what, time_point deadline, const operation& body,
                     const wait_listener& told = {});
-  /// The same in any epoch.
+  /// `meet` in any epoch.
   result<void> persist(const std::string& what, time_point deadline, const operation& body,
                        const wait_listener& told = {});
 
@@ -69,11 +69,11 @@ private:
   wait_listener tells_{}; ///< of the call whose turn it is
 };
 
-/// Everybody's text, in order of workers: an operation's body.
+/// The workers' texts, in their order: an operation's body.
 result<std::vector<std::string>> gather_texts(collective_group& group, const std::string& mine,
                                               const collective_options& options);
 
-/// Where all workers of a program find each other: each listens at its fixed address from the start
+/// The meeting point of all workers of a program: each listens at its fixed address from the start
 /// of its runtime on, so that those who come first, or again after a crash, wait for the others.
 class worker_meeting {
 public:
@@ -111,7 +111,7 @@ private:
   const std::unique_ptr<worker_group> group_;
 };
 
-/// What one strategy brings to a meeting.
+/// The contribution of a strategy to a meeting.
 struct worker_card {
   std::string what{};        ///< "multi_worker_mirrored_strategy"
   std::uint32_t devices = 0; ///< replicas here

@@ -11,8 +11,8 @@
 
 #include <troupe/core/caf_compat.hpp>
 
-/// What it takes to carry messages between actor systems on a way of our own beside CAF's network
-/// layer, and to run the actor that a message wakes on the thread that brought it: a hand-over to a
+/// Tools to carry messages between actor systems on a way of our own beside CAF's network layer,
+/// and to run the actor that a message wakes on the thread that brought it: a hand-over to a
 /// sleeping thread costs ten times what most handlers do.
 namespace troupe {
 

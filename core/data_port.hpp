@@ -16,9 +16,8 @@ namespace troupe {
 using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
-/// One end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once
-/// something was received, one that sends and one that does all else, which closes only while
-/// nobody sends.
+/// An end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
+/// was received, one that sends and one that does all else, which closes only while nobody sends.
 class channel {
 public:
   virtual ~channel() = default;
@@ -30,10 +29,10 @@ public:
   virtual result<std::size_t> try_receive(std::span<const mutable_bytes> parts) = 0;
   /// Ends both directions. Idempotent.
   virtual void close() = 0;
-  /// For messages: "127.0.0.1:4711".
+  /// The peer's name in messages: "127.0.0.1:4711".
   virtual std::string peer() const = 0;
 
-  // What a channel of memory can do beside; others keep these answers.
+  // Calls that only a channel of memory can do; others keep these answers.
 
   /// Whether bytes could be damaged on their way, so that checksums are worth their time.
   virtual bool can_damage() const { return true; }
@@ -46,10 +45,10 @@ public:
     (void)n;
     return const_bytes{};
   }
-  /// Done with `n` bytes that were viewed.
+  /// Ends the use of `n` bytes that were viewed.
   virtual void take(std::size_t n) { (void)n; }
-  /// Where the next `n` bytes to send will lie; empty: there is no room now. The peer sees them
-  /// with `give`.
+  /// Memory for the next `n` bytes to send; empty: there is no room now. The peer sees them with
+  /// `give`.
   virtual mutable_bytes try_room(std::size_t n) {
     (void)n;
     return {};
@@ -68,7 +67,7 @@ public:
   virtual std::string address() const = 0;
 };
 
-/// What a lane waits on: channels, listeners and a wake-up from other threads.
+/// The things that a lane waits on: channels, listeners and a wake-up from other threads.
 class channel_poller {
 public:
   virtual ~channel_poller() = default;
@@ -77,8 +76,8 @@ public:
   virtual void watch(channel_listener& l) = 0;
   virtual void forget(channel& c) = 0;
   virtual void forget(channel_listener& l) = 0;
-  /// Until something watched is ready, `wake` was called, or `deadline` passed (false). May return
-  /// early. Yields a bounded number of times before it sleeps.
+  /// Waits until something watched is ready, `wake` was called, or `deadline` passed (false). May
+  /// return early. Yields a bounded number of times before it sleeps.
   virtual bool wait(time_point deadline) = 0;
   /// Any thread: makes the current or the next `wait` return.
   virtual void wake() = 0;

@@ -31,7 +31,7 @@ struct device_id {
 
 /// "gpu:0".
 std::string to_string(const device_id& id);
-/// `invalid_argument` quotes the text.
+/// The device called "cpu:1" or "gpu:0"; `invalid_argument` quotes the text.
 result<device_id> parse_device(std::string_view text);
 
 /// How a call of a table went. `lost`, `launch_failed` and `failed` are final for the device; the
@@ -61,12 +61,12 @@ struct [[nodiscard]] device_answer {
 /// "launch_failed (cudaErrorIllegalAddress, 700)".
 std::string to_string(const device_answer& answer);
 
-/// What a table knows of one device.
+/// Facts that a table knows of one device.
 struct device_facts {
   std::string name{}; ///< "NVIDIA H100 80GB HBM3"
   std::string arch{}; ///< "sm_90"; empty for a CPU
   std::uint64_t memory_bytes = 0;
-  /// What the hardware is called, alike in every process that sees it; zeros: nobody knows.
+  /// The hardware's identity, alike in every process that sees it; zeros: nobody knows.
   std::array<std::uint64_t, 2> identity{};
 };
 
@@ -81,7 +81,7 @@ struct native_comm {
   void* handle = nullptr;
 };
 
-/// Where an operation runs: `stream` is a `cudaStream_t` on a GPU, null on a CPU lane.
+/// The place where an operation runs: `stream` is a `cudaStream_t` on a GPU, null on a CPU lane.
 struct launch_site {
   device_id device{};
   void* stream = nullptr;
@@ -102,7 +102,7 @@ enum class copy_kind : std::uint8_t {
   host_to_host = 3
 };
 
-/// What identifies a new communicator: drawn by one member, told to all.
+/// The key of a new communicator: drawn by one member, told to all.
 struct comm_key {
   std::uint8_t bytes[128] = {};
 };
@@ -141,7 +141,7 @@ public:
   // --- memory
   virtual device_answer allocate(std::uint32_t device, std::size_t bytes, void*& out) = 0;
   virtual device_answer release(std::uint32_t device, void* memory) = 0;
-  /// Host memory that copies need not stage.
+  /// Allocates host memory that copies need not stage.
   virtual device_answer allocate_host(std::size_t bytes, void*& out) = 0;
   virtual device_answer release_host(void* memory) = 0;
 
@@ -155,7 +155,7 @@ public:
   virtual device_answer record(native_stream stream, native_event event) = 0;
   /// The stream goes on once the event, as last recorded, has passed.
   virtual device_answer depend(native_stream stream, native_event event) = 0;
-  /// `ok`: passed; `not_ready`.
+  /// Whether the event has passed: `ok` or `not_ready`.
   virtual device_answer query(native_event event) = 0;
   /// Waits for the event until `deadline` (`not_ready`).
   virtual device_answer await(native_event event, time_point deadline) = 0;
@@ -168,7 +168,8 @@ public:
   /// actors. Never called on a device that failed.
   virtual device_answer post(native_stream stream, void (*call)(void*), void* argument) = 0;
 
-  /// Null: this kind has no collectives, and `why_no_collectives` says why.
+  /// The collectives of this kind of device; null: there are none, and `why_no_collectives` says
+  /// why.
   virtual collective_device_table* collectives() { return nullptr; }
   virtual std::string why_no_collectives() const { return "this kind of device has none"; }
 };
@@ -177,7 +178,7 @@ public:
 class device_port {
 public:
   virtual ~device_port() = default;
-  /// One table a kind, CPUs first.
+  /// A table for each kind of device, CPUs first.
   virtual std::vector<std::shared_ptr<device_table>> tables() = 0;
 };
 

@@ -24,6 +24,7 @@ namespace troupe {
 // -------------------------------------------------------------------------------------------------------
 
 /// Any thread.
+/// The clock. Any thread.
 class clock_port {
 public:
   virtual ~clock_port() = default;
@@ -37,6 +38,7 @@ public:
 // -------------------------------------------------------------------------------------------------
 
 /// Any thread.
+/// The source of random numbers. Any thread.
 class random_port {
 public:
   virtual ~random_port() = default;
@@ -54,9 +56,9 @@ class file_writer {
 public:
   virtual ~file_writer() = default;
   virtual result<void> write(std::span<const std::byte> bytes) = 0;
-  /// On return what was written survives a crash of the machine.
+  /// Makes the file durable: on return what was written survives a crash of the machine.
   virtual result<void> sync() = 0;
-  /// Reports what a destructor could not. No call may follow.
+  /// Closes the file and reports the errors that a destructor could not. No call may follow.
   virtual result<void> close() = 0;
 };
 
@@ -69,7 +71,7 @@ public:
   virtual result<void> read_at(std::uint64_t offset_bytes, std::span<std::byte> to) = 0;
 };
 
-/// What stands under a name. `other`: a FIFO, a socket or a device.
+/// The kind of thing under a name. `other`: a FIFO, a socket or a device.
 enum class file_kind : std::uint8_t { none = 0, file = 1, directory = 2, link = 3, other = 4 };
 
 /// "a file", "a link", ...
@@ -100,12 +102,12 @@ public:
   virtual result<std::vector<std::string>> list(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
 
-  /// What the name itself stands for: a link is a `link`, wherever it leads.
+  /// The kind of thing that the name itself is: a link is a `link`, wherever it leads.
   virtual result<file_kind> kind(const std::string& path) = 0;
   /// The storage below `directory`, which is there. Paths are relative to it and go without "..".
   /// No link is followed below it: a call whose path has one fails with `io_failed` and names it;
   /// `remove` and `rename` act on the link itself. Errors give the whole path. This storage
-  /// outlives it. `not_found`, or `io_failed` where `directory` is none.
+  /// outlives the returned one. `not_found`, or `io_failed` where `directory` is none.
   virtual result<std::unique_ptr<storage_port>> folder(const std::string& directory);
   /// The lock that goes by `path`: at once or not at all, `try_again` while another one holds it,
   /// in this process or in any other. A file of that name may stand there meanwhile. On a file
@@ -116,8 +118,8 @@ public:
 // --- waits
 // ------------------------------------------------------------------------------------------------------
 
-/// Where user threads and compute lanes wait: a condition variable in production, a switch back to
-/// the world in simulation. Never used by an actor's handler.
+/// A point at which user threads and compute lanes wait: a condition variable in production, a
+/// switch back to the world in simulation. Never used by an actor's handler.
 class wait_point {
 public:
   virtual ~wait_point() = default;
@@ -168,7 +170,7 @@ public:
   /// Ends this process at once, as a crash would (a fenced worker with a hung step leaves like
   /// this). In simulation the node is crashed and the call does not return either.
   [[noreturn]] virtual void leave_now(int code) = 0;
-  /// Lets others run, on a lane or a user thread.
+  /// Lets other threads run; on a lane or a user thread.
   virtual void yield() = 0;
   /// Asks that the calling lane runs on part `part` of `parts` equal parts of the cores that this
   /// process may use, so that lanes that compute at the same time are not put on one core while
@@ -179,8 +181,8 @@ public:
     (void)part;
     (void)parts;
   }
-  /// Stands for `d` of computing on the calling lane: nothing in production, virtual time in
-  /// simulation. 0: what a step costs that says nothing.
+  /// Takes `d` of virtual time on the calling lane in simulation; nothing in production. 0: the
+  /// cost of a step that names none.
   virtual void spend(duration d) { (void)d; }
 };
 
@@ -216,7 +218,7 @@ public:
 
 class device_port; // core/device_port.hpp
 
-/// What an actor or lane may reach. The referenced ports outlive every actor that holds the
+/// The ports of an actor or lane. The referenced ports outlive every actor that holds the
 /// environment.
 struct environment {
   clock_port& clock;

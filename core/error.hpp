@@ -9,8 +9,8 @@
 
 namespace troupe {
 
-/// Every way in which Troupe says no, in families of ten. The comment is the meaning and whether
-/// trying again helps.
+/// Codes of Troupe's errors, in families of ten. Each comment tells the meaning and whether the
+/// same call can succeed later.
 enum class errc : std::uint8_t {
   none = 0, ///< no error
   // usage
@@ -22,7 +22,7 @@ enum class errc : std::uint8_t {
   wrong_state = 15,      ///< the call does not fit what the object is doing. retry: no
   out_of_range = 16,     ///< an index past the end. retry: no
   user_code = 17,        ///< a step threw; the text names the type and quotes what(). retry: no
-  end_of_data = 18,      ///< a finite dataset ended (row PS-L10). retry: no
+  end_of_data = 18,      ///< a finite dataset ended. retry: no
   bad_config = 19,       ///< a cluster specification or flag that cannot be used. retry: no
   // cluster
   unavailable = 20, ///< a task that is needed is not there. retry: after recovery
@@ -47,8 +47,7 @@ enum class errc : std::uint8_t {
   unknown_variable = 40, ///< no such variable or shard. retry: no
   mismatch = 41,         ///< created before with another specification. retry: no
   wrong_shard_view = 42, ///< the shard moved. retry: yes
-  input_failed =
-    43, ///< a resource that the closure takes could not be built (row PS-E10). retry: no
+  input_failed = 43,     ///< a resource that the closure takes could not be built. retry: no
   // checkpoints and files
   io_failed = 50, ///< the storage said no. retry: no
   corrupt = 51,   ///< a checksum or a length does not hold. retry: no
@@ -74,7 +73,7 @@ enum class retry_class : std::uint8_t { no = 0, yes = 1, after_recovery = 2 };
 /// The class that the comment of each `errc` tells.
 retry_class default_retry(errc code);
 
-/// Who an error comes from.
+/// The task that an error comes from.
 struct origin {
   task_id task{};
   incarnation inc{};
@@ -82,7 +81,7 @@ struct origin {
   TROUPE_FIELDS(origin, task, inc, epoch)
 };
 
-/// Whether it names somebody: a chief without an incarnation is nobody.
+/// Whether `where` names a task: a chief without an incarnation is none.
 bool is_known(const origin& where);
 
 /// An error as a value, inside the library and in messages. `text` names the object, the field and
@@ -98,11 +97,12 @@ struct failure {
 /// A failure with the code's own retry class and no origin yet.
 failure make_failure(errc code, std::string text);
 
-/// "shape_mismatch at worker:1 (incarnation 3): ...", "shape_mismatch at worker:1: ..." for one of
-/// equals, which has no incarnation. A text that begins with the task is not told it again.
+/// "shape_mismatch at worker:1 (incarnation 3): ...", "shape_mismatch at worker:1: ..." for a
+/// worker of a synchronous strategy, which has no incarnation. A text that begins with the task is
+/// not given the task again.
 std::string to_string(const failure& why);
 
-/// What the blocking public calls throw.
+/// The exception of blocking public calls: a `failure` with its code, origin and retry class.
 class error : public std::exception {
 public:
   explicit error(failure why);
@@ -117,11 +117,12 @@ private:
   std::string text_;
 };
 
+/// Throws `troupe::error`.
 [[noreturn]] void throw_failure(failure why);
 [[noreturn]] void throw_failure(errc code, std::string text);
 
-/// Stays on in release builds. `id` is the invariant's name (INV-P2) or a short sentence; prints it
-/// and aborts.
+/// Prints the condition, `id` and the place, and aborts. `id` is the invariant's name or a short
+/// sentence. Assertions stay on in release builds.
 [[noreturn]] void assertion_failed(const char* condition, const char* id, const char* file,
                                    int line);
 

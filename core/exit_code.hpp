@@ -6,8 +6,8 @@
 
 namespace troupe {
 
-/// What a process of a cluster ends with, for whoever starts it again. The manual has the table:
-/// docs/exit_codes.md.
+/// Exit codes of the processes of a cluster, for whoever starts them again. The manual has the
+/// table: docs/exit_codes.md.
 enum class exit_code : int {
   ended = 0,          ///< the cluster ended as its program meant, or a signal asked for the end
   failed = 1,         ///< an error of the program, its data or a device

@@ -5,7 +5,7 @@
 
 #include <cereal/cereal.hpp>
 
-/// One field list per struct, from which both CAF's `inspect` and cereal's `serialize` come.
+/// A field list for each struct, from which both CAF's `inspect` and cereal's `serialize` come.
 /// `fields()` ties the members, the type stays an aggregate (designated initializers work), and the
 /// hidden friends are found by ADL from any namespace. The cereal half is constrained because CAF
 /// 0.17's own trait would otherwise pick it up too.

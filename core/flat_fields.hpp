@@ -44,8 +44,8 @@ typename Inspector::result_type inspect_flat(Inspector& f, T& x) {
 
 } // namespace troupe::detail
 
-/// As TROUPE_FIELDS, for a struct with floating-point members: CAF gets plain bytes. CAF 0.17 takes
-/// a float apart by arithmetic, which never ends for an infinity and makes something else of NaN.
+/// TROUPE_FIELDS for a struct with floating-point members: CAF gets plain bytes. CAF 0.17 takes a
+/// float apart by arithmetic, which never ends for an infinity and makes something else of NaN.
 #define TROUPE_FLAT_FIELDS(type, ...)                                     \
   auto fields() { return std::tie(__VA_ARGS__); }                         \
   template <class Inspector>                                              \

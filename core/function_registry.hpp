@@ -30,8 +30,8 @@ struct resource {
 struct function_entry {
   std::string name{};
   std::string signature{};
-  /// Runs it. Throws what the user's code throws, `troupe::error`, or std::length_error on broken
-  /// bytes.
+  /// Runs the function. Throws what the user's code throws, `troupe::error`, or std::length_error
+  /// on broken bytes.
   std::function<payload(step_host&, const payload&)> invoke{};
   /// Builds a resource instead (a dataset function, an iterator). Null for steps.
   std::function<resource(step_host&, const payload&)> make{};
@@ -53,18 +53,18 @@ public:
 
   /// Throws std::logic_error when the name is taken. `address` finds the entry again; may be null.
   void add(function_entry entry, const void* address);
-  /// The same for a name that the compiler made, and may make twice: lambdas in functions of the
-  /// same name in two files. A taken name gets "#2", "#3", in the binary's own order, which is the
-  /// same in all of its processes. `key` finds it.
+  /// `add` for a name that the compiler made, and may make twice: lambdas in functions of the same
+  /// name in two files. A taken name gets "#2", "#3", in the binary's own order, which is the same
+  /// in all of its processes. `key` finds it.
   void add_unnamed(function_entry entry, const void* key);
-  /// Null when there is none.
+  /// The entry of that name; null when there is none.
   const function_entry* find(std::string_view name) const;
-  /// Empty when that function was not registered.
+  /// The name of the function at that address or key; empty when it was not registered.
   std::string_view name_of(const void* address) const;
   std::size_t size() const { return by_name_.size(); }
-  /// Throws `not_registered`.
+  /// The position of that name in the table. Throws `not_registered`.
   function_index index_of(std::string_view name) const;
-  /// Null past the end.
+  /// The entry at that position; null past the end.
   const function_entry* at(function_index index) const;
   std::vector<function_line> lines() const;
   std::uint64_t hash() const;
@@ -78,9 +78,9 @@ private:
   std::vector<const function_entry*>& index() const;
 };
 
-/// Empty when equal; else one sentence that says that the builds differ and names the first
-/// function (by name, as `readable_function` has it) that only one side has or that has another
-/// signature there.
+/// The first difference of two tables: empty when equal; else one sentence that says that the
+/// builds differ and names the first function (by name, as `readable_function` has it) that only
+/// one side has or that has another signature there.
 std::string first_difference(std::span<const function_line> ours,
                              std::span<const function_line> theirs,
                              std::string_view our_build = "this build",

@@ -12,7 +12,7 @@
 /// type: it costs nothing, orders and hashes like its number, and two kinds of id never mix.
 namespace troupe {
 
-/// One start of a coordinator (`docs/protocol.md`, terms). Only grows.
+/// Number of a start of a coordinator (`docs/protocol.md`, terms). Only grows.
 enum class term_no : std::uint32_t {};
 /// How often a closure was handed to a worker, from 1.
 enum class attempt_no : std::uint32_t {};
@@ -70,9 +70,9 @@ struct task_id {
 /// "worker:1".
 std::string to_string(const task_id& task);
 
-/// Who fills a task: one life of one process. `nonce` is random, drawn by the process; `counter` is
-/// given by the view's author at registration, one higher for each new nonce of the task. 0 = not
-/// registered yet.
+/// The process that fills a task: one life of one process. `nonce` is random, drawn by the process;
+/// `counter` is given by the view's author at registration, one higher for each new nonce of the
+/// task. 0 = not registered yet.
 struct incarnation {
   std::uint32_t counter = 0;
   std::uint64_t nonce = 0;

@@ -16,7 +16,7 @@ namespace troupe::limits {
 
 // --- waits for somebody else's work: without progress for so long, it is given up
 
-/// For a server's or the coordinator's answer; `runtime_options::request_timeout`.
+/// Wait for a server's or the coordinator's answer; `runtime_options::request_timeout`.
 inline constexpr duration request = std::chrono::seconds{30};
 /// A save waits for running closures; `runtime_options::quiesce_ms_max`.
 inline constexpr duration quiesce = std::chrono::seconds{30};
@@ -34,8 +34,8 @@ inline constexpr duration cancel_grace = std::chrono::seconds{10};
 inline constexpr duration build = std::chrono::minutes{10};
 /// Members of a bare group stand still in a collective operation.
 inline constexpr duration collective = std::chrono::seconds{30};
-/// The same in a strategy, and a replica waits for the others to make the same call;
-/// `mirrored_options::collective_timeout` and its like.
+/// Members stand still in a collective operation of a strategy, and a replica waits for the others
+/// to make the same call; `mirrored_options::collective_timeout` and its like.
 inline constexpr duration replica_call = std::chrono::seconds{60};
 /// Work on a device is not done; `runtime_options::device_hang_after`.
 inline constexpr duration device_hang = std::chrono::seconds{60};

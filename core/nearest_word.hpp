@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What somebody who mistyped a word probably meant. Pure functions; any thread.
+/// Guesses of mistyped words. Pure functions; any thread.
 namespace troupe {
 
 /// The known word that is nearest to `word`: equal but for letter case and separators ('-', '_', '

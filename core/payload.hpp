@@ -18,17 +18,17 @@
 /// that within a process tensors are handed over and not copied.
 namespace troupe {
 
-/// What goes into a step or comes out of it.
+/// The arguments of a step, or its result.
 struct payload {
   std::string bytes{};
   std::vector<tensor> tensors{};
-  /// Bytes that crossing to another process takes, about.
+  /// The approximate number of bytes that crossing to another process takes.
   std::size_t size_bytes() const;
 };
 
-/// One string for the wire: grammar in payload.cpp.
+/// A payload as one string for the wire: grammar in payload.cpp.
 std::string flatten(const payload& x);
-/// Checks every count and length; `corrupt` otherwise.
+/// The payload of such a string, every count and length checked; `corrupt` otherwise.
 result<payload> unflatten(std::string_view bytes);
 
 /// Reads bytes that came from a peer or a disk: refuses any count that the rest of the input cannot

@@ -38,7 +38,7 @@ enum class planted_bug : std::uint8_t {
 
 /// Whether that bug is awake.
 bool planted(planted_bug which) noexcept;
-/// Wakes one, for the whole process; the environment variable TROUPE_BUG names the one that is
+/// Wakes a bug, for the whole process; the environment variable TROUPE_BUG names the one that is
 /// awake at the start.
 void plant(planted_bug which) noexcept;
 
@@ -47,7 +47,7 @@ struct planted_entry {
   std::string_view name{};
   std::string_view text{};
 };
-/// All of them.
+/// All planted bugs.
 std::span<const planted_entry> planted_bugs() noexcept;
 
 #else

@@ -17,7 +17,7 @@ public:
 
   void set(result<T> value) { (void)try_set(std::move(value)); }
 
-  /// False when it was set before, or whoever waited has given up.
+  /// Sets the value. False when it was set before, or whoever waited has given up.
   bool try_set(result<T> value) {
     std::lock_guard lock{mutex_};
     if (value_ || given_up_)
@@ -33,8 +33,8 @@ public:
     return given_up_;
   }
 
-  /// `deadline` as a failure, naming `what`, when nothing came in time: then nothing comes any
-  /// more. Takes the value: wait once.
+  /// Waits for the value and takes it: wait once. When nothing came in time, the failure is
+  /// `deadline`, naming `what`, and nothing comes any more.
   result<T> wait(time_point deadline, std::string_view what) {
     std::unique_lock lock{mutex_};
     auto out = take(lock, deadline, what);
@@ -42,7 +42,7 @@ public:
     return out;
   }
 
-  /// The same, but may be called again after a deadline.
+  /// `wait` that may be called again after a deadline.
   result<T> poll_until(time_point deadline, std::string_view what) {
     std::unique_lock lock{mutex_};
     return take(lock, deadline, what);

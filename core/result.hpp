@@ -40,7 +40,7 @@ private:
   std::variant<T, failure> data_;
 };
 
-/// Done, or a `failure`.
+/// The outcome of a call without a value: done, or a `failure`.
 template <>
 class [[nodiscard]] result<void> {
 public:

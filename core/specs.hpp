@@ -39,7 +39,7 @@ struct schedule_spec {
                      boundaries, values)
 };
 
-/// Why `rate` can't be a learning rate that is set by hand; none: it can.
+/// The reason why `rate` can't be a learning rate that is set by hand; none: it can.
 inline std::optional<std::string> complaint_of_rate(float rate) {
   if (rate >= 0 && std::isfinite(rate))
     return std::nullopt;
@@ -80,7 +80,7 @@ enum class initializer_kind : std::uint8_t {
   constant = 2,         ///< a
   uniform = 3,          ///< [a, b)
   normal = 4,           ///< mean a, standard deviation b
-  truncated_normal = 5, ///< the same, redrawn beyond two deviations
+  truncated_normal = 5, ///< mean a, standard deviation b, redrawn beyond two deviations
   glorot_uniform = 6,   ///< by fan-in and fan-out of the whole variable's shape
   he_normal = 7,        ///< by fan-in
   identity = 8,         ///< 1 where row == column
@@ -123,7 +123,7 @@ struct variable_spec {
     return shape.empty() ? 1 : count_of(shape) / (shape[0] > 0 ? shape[0] : 1);
   }
   bool is_sharded() const { return shards.size() > 1; }
-  /// "w" or, of several shards, "w/part_1" (row PS-H8).
+  /// The name of a shard: "w" or, of several shards, "w/part_1".
   std::string shard_name(std::size_t shard) const {
     return is_sharded() ? name + "/part_" + std::to_string(shard) : name;
   }

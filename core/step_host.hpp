@@ -27,7 +27,7 @@ struct variable_value {
   troupe::dtype type = dtype::f32;
   shape_t shape{};
   std::vector<row_block> blocks{};
-  /// The whole; a copy only when there are several blocks.
+  /// The whole value as one tensor; a copy only when there are several blocks.
   tensor to_tensor() const;
 };
 
@@ -35,8 +35,8 @@ enum class mutation_kind : std::uint8_t {
   apply =
     0, ///< gradient through the variable's optimizer; `indices` given: rows of a sparse gradient
   assign = 1,      ///< values of the variable's whole shape
-  assign_add = 2,  ///< the same
-  assign_sub = 3,  ///< the same
+  assign_add = 2,  ///< values of the variable's whole shape
+  assign_sub = 3,  ///< values of the variable's whole shape
   scatter_add = 4, ///< rows `indices`, in order, duplicates allowed; also below
   scatter_sub = 5,
   scatter_mul = 6,
@@ -51,7 +51,7 @@ constexpr bool takes_indices(mutation_kind kind) {
   return kind >= mutation_kind::scatter_add && kind <= mutation_kind::scatter_update;
 }
 
-/// One mutating call on one variable.
+/// A mutating call on a variable.
 struct mutation {
   variable_id variable{};
   mutation_kind kind = mutation_kind::apply;
@@ -59,7 +59,7 @@ struct mutation {
   tensor indices{}; ///< i64 [n], global rows; undefined when dense
 };
 
-/// What a running step reaches: implemented by the worker's lane, wrapped by the public
+/// The calls of a running step: implemented by the worker's lane, wrapped by the public
 /// `worker_context`. Lane only. Every call is a sign of life and throws `troupe::error`;
 /// `cancelled` as a code when the closure was cancelled.
 class step_host {
@@ -70,7 +70,7 @@ public:
   virtual closure_id closure() const = 0;
   virtual attempt_no attempt() const = 0;
   virtual bool cancelled() = 0;
-  /// `unknown_variable` names the id.
+  /// The specification of a variable. `unknown_variable` names the id.
   virtual std::shared_ptr<const variable_spec> describe(variable_id variable) = 0;
   /// The variable of that name, made if there is none; `mismatch` when it was made with another
   /// specification. `wanted` has no id and no shards.
@@ -79,8 +79,8 @@ public:
   /// Rows `indices` (i64, any rank) of the variable: shape(indices) + row shape, in the order
   /// asked.
   virtual tensor gather(variable_id variable, const tensor& indices) = 0;
-  /// Sends all; returns when they are in the channels' windows. The closure ends when all are
-  /// acknowledged.
+  /// Sends all of `ops`; returns when they are in the channels' windows. The closure ends when all
+  /// are acknowledged.
   virtual void mutate(std::span<const mutation> ops) = 0;
   /// The worker's own object behind a resource id; `input_failed` when it could not be built.
   virtual resource& resource_of(resource_id id) = 0;
@@ -88,7 +88,7 @@ public:
   /// ask for one of them wait, on their lanes. Throws `cancelled` when the step is cancelled
   /// meanwhile, `input_failed` when a step that hung was left behind with one.
   virtual std::shared_ptr<void> hold(std::vector<resource_id> ids) = 0;
-  /// Stands for `d` of computing: nothing in production, virtual time in simulation.
+  /// Takes `d` of virtual time in simulation; nothing in production.
   virtual void compute(duration d) = 0;
   /// The lane's device; `device_unavailable` where its process gives it none.
   virtual device_context& device();

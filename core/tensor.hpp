@@ -67,39 +67,47 @@ std::string to_string(const shape_t& shape);
 bool is_sane(const shape_t& shape, dtype type);
 
 /// A dense row-major array in host memory. A handle: copies share the elements, as do views
-/// (`rows`, `reshaped`). Whoever fills a tensor does so before handing it on; after that it is read
-/// only. Any thread may read.
+/// (`rows`, `reshaped`). A tensor is filled before it is handed on; after that it is read only. Any
+/// thread may read.
 class tensor {
 public:
   /// No value: rank 0, no elements, `defined()` is false.
   tensor() = default;
-  /// Elements are not initialised. Aligned to 64 bytes.
+  /// A tensor whose elements are not initialised, aligned to 64 bytes. Throws `invalid_argument`
+  /// for a shape that is negative or too large, `out_of_memory`.
   tensor(dtype type, shape_t shape);
-  /// Takes memory that `owner` keeps alive. @pre `data` holds all elements.
+  /// A tensor in memory that `owner` keeps alive. @pre `data` holds all elements.
   tensor(dtype type, shape_t shape, std::shared_ptr<void> owner, std::byte* data);
 
+  /// A tensor of zeros.
   static tensor zeros(dtype type, shape_t shape);
   template <class T>
+  /// A tensor of `shape` with a copy of `values`, in row-major order. Throws `shape_mismatch` when
+  /// their number is another.
   static tensor of(shape_t shape, std::span<const T> values);
   template <class T>
   static tensor of(shape_t shape, std::initializer_list<T> values) {
     return of<T>(std::move(shape), std::span<const T>{values.begin(), values.size()});
   }
   template <class T>
+  /// A tensor of shape [n].
   static tensor vector(std::initializer_list<T> values) {
     return of<T>({static_cast<std::int64_t>(values.size())}, values);
   }
   template <class T>
+  /// A tensor of shape [].
   static tensor scalar(T value) {
     return of<T>({}, std::span<const T>{&value, 1});
   }
 
+  /// Whether the tensor has a value.
   bool defined() const noexcept { return data_ != nullptr; }
   troupe::dtype type() const noexcept { return type_; }
   const shape_t& shape() const& noexcept { return shape_; }
   shape_t shape() && { return std::move(shape_); }
+  /// Number of axes.
   std::size_t rank() const noexcept { return shape_.size(); }
-  /// Elements.
+  /// Number of elements.
   std::int64_t size() const noexcept { return size_; }
   std::size_t size_bytes() const noexcept {
     return static_cast<std::size_t>(size_) * size_of(type_);
@@ -113,12 +121,13 @@ public:
   // none. `for (float x : v.read().as<float>())` would read memory that is gone: name the tensor
   // first, or take one element with `at`.
 
+  /// All bytes, row-major. `mutable_bytes` is for whoever fills the tensor.
   std::span<const std::byte> bytes() const& noexcept { return {data_, size_bytes()}; }
   void bytes() const&& = delete;
   std::span<std::byte> mutable_bytes() & noexcept { return {data_, size_bytes()}; }
   void mutable_bytes() && = delete;
 
-  /// Elements as T; throws `dtype_mismatch` when T is another type.
+  /// The elements as T, in row-major order; throws `dtype_mismatch` when T is another type.
   template <class T>
   std::span<const T> as() const& {
     require(dtype_of<T>::value);
@@ -133,23 +142,25 @@ public:
   }
   template <class T>
   void mutable_as() && = delete;
-  /// Element `index` of all, counted row by row; throws `out_of_range` or `dtype_mismatch`.
+  /// Element `index` of the row-major order; throws `out_of_range` or `dtype_mismatch`.
   template <class T>
   T at(std::int64_t index) const {
     require_index(index);
     return as<T>()[static_cast<std::size_t>(index)];
   }
-  /// The only element; throws `shape_mismatch` when there are more or none.
+  /// The only element; throws `shape_mismatch` when there are more or none, `dtype_mismatch` when T
+  /// is another type.
   template <class T>
   T item() const {
     require_one();
     return as<T>()[0];
   }
 
-  /// View of rows [begin, end); throws `out_of_range`.
+  /// A view of rows [begin, end) along axis 0; throws `out_of_range`.
   tensor rows(std::int64_t begin, std::int64_t end) const;
-  /// View with another shape of the same size; throws `shape_mismatch`.
+  /// A view with another shape of as many elements; throws `shape_mismatch`.
   tensor reshaped(shape_t shape) const;
+  /// A copy of the elements.
   tensor clone() const;
 
   /// True when type, shape and every byte agree.
@@ -166,8 +177,8 @@ private:
   std::byte* data_ = nullptr;
 };
 
-/// One after the other along axis 0; throws when types or other extents differ, or `parts` is
-/// empty.
+/// Concatenates `parts` along axis 0. Throws `shape_mismatch` for scalars and other extents,
+/// `dtype_mismatch`, `invalid_argument` for no parts.
 tensor concatenate(std::span<const tensor> parts);
 
 /// "f32[2, 3]", and "no tensor" for one without a value: what an error says that it got, or

@@ -11,12 +11,11 @@ namespace troupe {
 /// "std::runtime_error"; "an exception that is not C++'s" for a foreign one.
 std::string current_exception_name();
 
-/// The exception ends the lane itself (a simulator unwinds it) and must pass.
+/// Whether the current exception ends the lane itself (a simulator unwinds it) and must pass.
 bool ends_the_lane();
 
-/// A `troupe::error` is its own failure, `std::bad_alloc` is `out_of_memory`; any other exception
-/// is `user_code`, "TYPE: what()".
-/// @pre in a `catch`.
+/// The current exception as a failure: a `troupe::error` is its own failure, `std::bad_alloc` is
+/// `out_of_memory`; any other exception is `user_code`, "TYPE: what()". @pre in a `catch`.
 failure current_failure();
 
 /// Calls `f`; what it threw, or nothing.

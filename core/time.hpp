@@ -26,7 +26,7 @@ constexpr std::int64_t to_ms(duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }
 
-/// `from + d` without overflow: a long duration ends at `never`.
+/// The time `from + d` without overflow: a long duration ends at `never`.
 constexpr time_point after(time_point from, duration d) {
   return d > never - from ? never : from + d;
 }

@@ -10,7 +10,7 @@
 
 #include <troupe/core/environment.hpp>
 
-/// Sinks for events and marks. All take calls from any thread.
+/// Tracers: sinks for events and marks. All take calls from any thread.
 namespace troupe {
 
 /// Counts how often each event and each mark came by.
@@ -18,12 +18,12 @@ class counting_tracer final : public tracer {
 public:
   void event(std::string_view id, std::span<const trace_field> fields) override;
   void mark(std::string_view id) override;
-  /// 0 when it never came.
+  /// How often the event came; 0 when it never did.
   std::uint64_t events(std::string_view id) const;
   std::uint64_t marks(std::string_view id) const;
   /// All events so far with their counts, in name order.
   std::map<std::string, std::uint64_t> all_events() const;
-  /// The same of marks.
+  /// All marks so far with their counts, in name order.
   std::map<std::string, std::uint64_t> all_marks() const;
 
 private:
@@ -44,11 +44,12 @@ result<std::unique_ptr<tracer>> make_jsonl_tracer(storage_port& storage, clock_p
 /// Hands everything to each of `sinks`, in order.
 std::unique_ptr<tracer> make_fan_out_tracer(std::vector<std::unique_ptr<tracer>> sinks);
 
-/// For tests of whole processes: at the `nth` hit of `mark`, from 1, the process kills itself
-/// (SIGKILL), as a crash would end it.
+/// A tracer for tests of whole processes: at the `nth` hit of `mark`, from 1, the process kills
+/// itself (SIGKILL), as a crash would end it.
 std::unique_ptr<tracer> make_kill_at_mark_tracer(std::string mark, int nth);
 
-/// The same, but the process stops (SIGSTOP) until somebody sends SIGCONT.
+/// A tracer for tests of whole processes: at the `nth` hit of `mark`, from 1, the process stops
+/// (SIGSTOP) until somebody sends SIGCONT.
 std::unique_ptr<tracer> make_stop_at_mark_tracer(std::string mark, int nth);
 
 } // namespace troupe

@@ -5,11 +5,11 @@
 
 #include <troupe/data/dataset.hpp>
 
-/// How workers share a dataset out: each rewrites the same description for itself (rows ASH-1 to
-/// ASH-12). Any thread.
+/// Sharing of a dataset between workers: each worker rewrites the same description for itself. Any
+/// thread.
 namespace troupe {
 
-/// The numbers are TensorFlow's.
+/// How a dataset is shared between workers. The numbers are TensorFlow's.
 enum class autoshard_policy : std::int8_t {
   /// Every worker reads everything.
   off = -1,
@@ -26,12 +26,12 @@ enum class autoshard_policy : std::int8_t {
 /// "off", "automatic", ...; "autoshard_policy(7)" for a value outside the enum.
 std::string to_string(autoshard_policy x);
 
-/// One worker's share.
+/// A worker's share of a dataset.
 struct autosharded {
   dataset share{};
-  /// What was done; never `automatic`.
+  /// The policy that was applied; never `automatic`.
   autoshard_policy policy = autoshard_policy::off;
-  /// Why `automatic` came to `data`, for a person to read once; else empty.
+  /// Why `automatic` fell back to `data`, for a person to read once; else empty.
   std::string note{};
 };
 

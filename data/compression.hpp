@@ -7,7 +7,8 @@ namespace troupe {
 
 /// How a file is packed.
 enum class compression : std::uint8_t {
-  /// As its first bytes say: gzip (RFC 1952) and zlib (RFC 1950) are unpacked, all else is plain.
+  /// Packed as the first bytes of the file say: gzip (RFC 1952) and zlib (RFC 1950) are unpacked,
+  /// all else is plain.
   detect = 0,
   none = 1,
   gzip = 2,

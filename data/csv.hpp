@@ -15,14 +15,14 @@
 /// error, except that in a file of one field with `if_empty` every blank line is a record.
 namespace troupe {
 
-/// One field of every record, as one part of the elements.
+/// A field of every record, which is a part of the elements.
 struct csv_column {
-  /// As in the header; for messages only where there is none.
+  /// The field's name in the header; for messages only where there is none.
   std::string name{};
   /// u8, i8, i32, i64, f32 or f64. A decimal that f32 or f64 cannot hold is rounded: to a number
   /// next to 0 or to 0, or to an infinity. An integer outside the type's range is an error.
   dtype type = dtype::f32;
-  /// What an empty field stands for; without it an empty field is an error.
+  /// The value of an empty field; without it an empty field is an error.
   std::optional<std::string> if_empty{};
 };
 

@@ -23,15 +23,15 @@ class dataset_node;
 struct dataset_access;
 } // namespace detail
 
-/// What `dataset::cardinality` says of a dataset that never ends.
+/// The `dataset::cardinality` of a dataset that never ends.
 inline constexpr std::int64_t infinite_cardinality = -1;
-/// And of one whose length only reading tells.
+/// The `dataset::cardinality` of a dataset whose length only reading tells.
 inline constexpr std::int64_t unknown_cardinality = -2;
 
-/// Both arguments of a `dataset::shard` that is filled in later (autoshard.hpp).
+/// Value of both arguments of a `dataset::shard` that is filled in later (autoshard.hpp).
 inline constexpr std::int64_t shard_hint = -1;
 
-/// What an iterator reaches: files, and fresh seeds for shuffles that have none. The ports outlive
+/// The ports of an iterator: files, and fresh seeds for shuffles that have none. The ports outlive
 /// the iterators.
 struct data_context {
   data_context(storage_port& files, random_port& seeds) : storage{files}, random{seeds} {}
@@ -41,8 +41,9 @@ struct data_context {
 };
 
 /// An immutable description of a stream of elements. Cheap to copy, any thread. Nothing is read and
-/// no function is called before `iterate` or `element_spec`. All that throws, throws
-/// `troupe::error`.
+/// no function is called before `iterate` or `element_spec`. Errors are thrown as `troupe::error`;
+/// every factory and operation throws `invalid_argument` for a count, size or step that is out of
+/// its domain and for an empty function.
 class dataset {
 public:
   /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or
@@ -58,17 +59,18 @@ public:
 
   // --- sources ----------------------------------------------------------------------------------
 
-  /// One element a row: row i of every tensor, without axis 0. The rows are shared, not copied.
-  /// Throws `shape_mismatch` when row counts differ and `invalid_argument` for a scalar or an
-  /// undefined tensor.
+  /// A dataset of one element a row: row i of every tensor, without axis 0. The rows are shared,
+  /// not copied. Throws `shape_mismatch` when row counts differ and `invalid_argument` for a scalar
+  /// or an undefined tensor.
   static dataset from_tensors(std::vector<tensor> columns);
-  /// i64 scalars begin, begin + step, ... before `end`; throws `invalid_argument` for step 0.
+  /// A dataset of the i64 scalars begin, begin + step, ... before `end`; throws `invalid_argument`
+  /// for step 0.
   static dataset range(std::int64_t begin, std::int64_t end, std::int64_t step = 1);
   static dataset range(std::int64_t end) { return range(0, end, 1); }
-  /// One element a row of an IDX file, plain or gzipped, read when it is first iterated. Element
-  /// type as in the file.
+  /// A dataset of one element a row of an IDX file, plain or gzipped, read when it is first
+  /// iterated. Dtype as in the file; i16 becomes i32.
   static dataset idx(std::string path);
-  /// Elements {image, label} from two IDX files with as many rows.
+  /// A dataset of elements {image, label} from two IDX files with as many rows.
   static dataset idx(std::string images_path, std::string labels_path);
 
   // Files: a path's last part may have `*` (any characters) and `?` (one), which stand for what the
@@ -90,7 +92,8 @@ public:
   /// u8 vectors of `record_bytes`, after a header and before a footer in each file.
   static dataset fixed_records(std::vector<std::string> paths, std::int64_t record_bytes,
                                std::int64_t header_bytes = 0, std::int64_t footer_bytes = 0);
-  /// One scalar a column (csv.hpp). A file is read to its end, so that any row can be had at once.
+  /// A dataset of one scalar a column (csv.hpp). A file is read to its end, so that any row can be
+  /// had at once.
   static dataset csv(std::vector<std::string> paths, csv_options options);
   /// Rows of numpy arrays (npy.hpp): one part a file, of as many rows.
   static dataset npy(std::vector<std::string> paths);
@@ -99,27 +102,28 @@ public:
 
   // --- operations -------------------------------------------------------------------------------
 
-  /// `function` of every element.
+  /// The results of `function` for each element.
   dataset map(map_function function) const;
   /// The elements of `function`'s datasets, one dataset after the other.
   dataset flat_map(expand_function function) const;
   /// The elements of `cycle` of `function`'s datasets at a time, `block` from each in turn.
   dataset interleave(expand_function function, std::int64_t cycle, std::int64_t block = 1) const;
-  /// The same order in every pass comes from `reshuffle` false. Draws from a buffer of `buffer`
-  /// elements; a buffer of the dataset's size or more is a uniform permutation. Without a seed
-  /// every iterator draws one from the random port (row PS-L5: two workers then see different
-  /// orders); with one, every iterator sees the same orders.
+  /// The elements in random order, drawn from a buffer of `buffer` elements; a buffer of the
+  /// dataset's size or more is a uniform permutation. Without a seed every iterator draws one from
+  /// the random port, so that two workers see different orders; with one, every iterator sees the
+  /// same orders. `reshuffle`: whether each pass has another order.
   dataset shuffle(std::int64_t buffer, std::optional<std::uint64_t> seed = std::nullopt,
                   bool reshuffle = true) const;
   /// `count` passes; without a count, passes forever (an empty input ends all the same).
   dataset repeat(std::optional<std::int64_t> count = std::nullopt) const;
-  /// Stacks `size` elements along a new axis 0. The last batch of a pass may be smaller, or is
-  /// dropped. A batch's elements must agree in types and shapes, else `next` throws
-  /// `shape_mismatch` or `dtype_mismatch`. Consumers may keep a batch: its memory is used again
-  /// only when nobody holds it.
+  /// Batches of `size` elements, stacked along a new axis 0: part p is [size] + shape of p. The
+  /// last batch of a pass may be smaller, or is dropped. A batch's elements must agree in types and
+  /// shapes, else `next` throws `shape_mismatch` or `dtype_mismatch`. Consumers may keep a batch:
+  /// its memory is used again only when nobody holds it.
   dataset batch(std::int64_t size, bool drop_remainder = false) const;
-  /// Every `count`-th element, from the `index`-th on. With `shard_hint` for both, the place where
-  /// autoshard_policy::hint puts the workers' numbers; such a dataset cannot be iterated before.
+  /// Every `count`-th element, from the `index`-th on, 0 <= `index` < `count`. With `shard_hint`
+  /// for both, the place where autoshard_policy::hint puts the workers' numbers; such a dataset
+  /// cannot be iterated before.
   dataset shard(std::int64_t count, std::int64_t index) const;
   /// The first `count` elements of every pass.
   dataset take(std::int64_t count) const;
@@ -127,18 +131,20 @@ public:
   dataset skip(std::int64_t count) const;
   /// Says that `count` elements may be made ahead. Elements and positions don't change.
   dataset prefetch(std::int64_t count) const;
-  /// This one's elements, then `next`'s.
+  /// The elements of this dataset, then those of `next`. Both must agree in dtypes, shapes and
+  /// number of parts.
   dataset concatenate(const dataset& next) const;
-  /// Elements with the parts of both, as long as both last.
+  /// A dataset of elements with the parts of both, as long as both last.
   static dataset zip(const dataset& a, const dataset& b);
 
   // --- use --------------------------------------------------------------------------------------
 
-  /// A new iterator at the first element (rows PS-L7, PS-L8). Reads the source's files: throws
-  /// `not_found`, `corrupt`, `io_failed` or `mismatch` naming the file. Defined in iterator.hpp.
+  /// A new iterator at the first element of pass 0. Reads the source's files: throws `not_found`,
+  /// `corrupt`, `io_failed` or `mismatch` naming the file. Defined in iterator.hpp.
   dataset_iterator iterate(data_context context) const;
-  /// One entry a part. Opens sources; a `map` is called once, on its input's first element (no
-  /// entries when there is none). Draws nothing from the random port.
+  /// Dtype and shape of each part of an element, -1 for an extent that may vary. Opens sources; a
+  /// `map` is called once, on its input's first element (no entries when there is none). Draws
+  /// nothing from the random port.
   std::vector<tensor_spec> element_spec(data_context context) const;
   /// Elements of a pass, `infinite_cardinality`, or `unknown_cardinality`. Opens sources; calls no
   /// function.

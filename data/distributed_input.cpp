@@ -241,7 +241,7 @@ std::unique_ptr<piece_source> shared_out(const dataset& data, const pipeline_opt
                                          data_context context) {
   auto checked_options = checked(options);
   auto share = autoshard(data, options.workers, options.worker, options.policy, context);
-  // Under `data` the pieces are shared out, not the batches (row MWI-1).
+  // Under `data` the pieces are shared out, not the batches.
   if (share.policy == autoshard_policy::data)
     share.share = data;
   auto own = options.workers > 1

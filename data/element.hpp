@@ -8,11 +8,11 @@
 
 #include <troupe/core/tensor.hpp>
 
-/// What a dataset yields, and how it is described.
+/// Elements of datasets, and their descriptions.
 namespace troupe {
 
-/// One element of a dataset: a few tensors, e.g. {images, labels}. A handle: copies share the
-/// tensors' elements. Of a temporary element the parts come by value.
+/// An element of a dataset: a few tensors, e.g. {images, labels}. A handle: copies share the
+/// tensors' elements. A temporary element gives its parts by value.
 class element {
 public:
   element() = default;
@@ -22,7 +22,7 @@ public:
 
   std::size_t size() const noexcept { return parts_.size(); }
   bool empty() const noexcept { return parts_.empty(); }
-  /// Throws `out_of_range` naming the index and the size.
+  /// Part `index`. Throws `out_of_range` naming the index and the size.
   const tensor& operator[](std::size_t index) const&;
   tensor operator[](std::size_t index) && { return std::as_const(*this)[index]; }
   const std::vector<tensor>& parts() const& noexcept { return parts_; }

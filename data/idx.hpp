@@ -18,7 +18,7 @@ namespace troupe {
 /// times what the file really holds.
 result<tensor> read_idx(storage_port& storage, const std::string& path);
 
-/// The same for a file's bytes; `name` stands in errors.
+/// The array in a file's bytes, as `read_idx`; `name` stands in errors.
 result<tensor> parse_idx(std::span<const std::byte> file, std::string_view name);
 
 } // namespace troupe

@@ -29,7 +29,7 @@ namespace troupe {
 
 /// The array in the file at `path`.
 result<tensor> read_npy(storage_port& storage, const std::string& path);
-/// The same for a file's bytes; `name` stands in errors.
+/// The array in a file's bytes, as `read_npy`; `name` stands in errors.
 result<tensor> parse_npy(std::span<const std::byte> file, std::string_view name);
 
 /// An array of an archive, without the ".npy" of its entry.
@@ -44,7 +44,7 @@ struct named_tensor {
 /// file. `not_found` names an array that is missing and those that are there.
 result<std::vector<named_tensor>> read_npz(storage_port& storage, const std::string& path,
                                            std::span<const std::string> names = {});
-/// The same for a file's bytes.
+/// The arrays in a file's bytes, as `read_npz`; `name` stands in errors.
 result<std::vector<named_tensor>> parse_npz(std::span<const std::byte> file, std::string_view name,
                                             std::span<const std::string> names = {});
 
@@ -60,14 +60,14 @@ result<void> write_npy(storage_port& storage, const std::string& path, const ten
 /// After a failure every call answers with that failure.
 class npz_writer {
 public:
-  /// `storage` outlives it.
+  /// A writer of the archive at `path`. `storage` outlives it.
   static result<npz_writer> create(storage_port& storage, std::string path);
   ~npz_writer();
   npz_writer(npz_writer&&) noexcept;
   npz_writer& operator=(npz_writer&&) = delete;
 
-  /// `invalid_argument` for an empty name, one above 65,000 bytes, one that was added before, and
-  /// an undefined tensor.
+  /// Adds an array. `invalid_argument` for an empty name, one above 65,000 bytes, one that was
+  /// added before, and an undefined tensor.
   result<void> add(const std::string& name, const tensor& x);
   /// Ends the archive and puts it in place. On return it survives a crash. No call may follow.
   result<void> close();
@@ -78,7 +78,7 @@ private:
   std::unique_ptr<state> state_;
 };
 
-/// All of `arrays` in one archive. As `npz_writer`.
+/// Writes all of `arrays` to one archive, as `npz_writer` does.
 result<void> write_npz(storage_port& storage, const std::string& path,
                        std::span<const named_tensor> arrays);
 

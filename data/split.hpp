@@ -8,10 +8,10 @@
 
 /// How one global batch is divided among replicas: plain arithmetic, any thread. Names: G rows in a
 /// global batch, W workers with R replicas each, n = W * R. Errors are `invalid_argument` naming
-/// the argument and its value. Rows SPL-1 to SPL-9; part 2, row 7.
+/// the argument and its value.
 namespace troupe {
 
-/// Which rule cuts a batch that is smaller than the others.
+/// The rule that cuts a batch that is smaller than the others.
 enum class split : std::uint8_t {
   /// Pieces have the sizes that a whole batch gives them and are filled one after the other, so
   /// that of 6 rows for two replicas of 4 the first has [0, 1, 2, 3] and the second [4, 5].
@@ -20,27 +20,26 @@ enum class split : std::uint8_t {
   even
 };
 
-/// Replicas of each worker; throws when `replicas` is no multiple of `workers` (row INP-9).
+/// Replicas of each worker; throws when `replicas` is no multiple of `workers`.
 std::int64_t replicas_per_worker(std::int64_t replicas, std::int64_t workers);
 
-/// The stream rule (rows SPL-3, SPL-4): the sizes that worker `worker` takes from its stream, one
-/// for each of its replicas in each step, over and over. W * R of them with the sum G. In every
-/// step all replicas together take G, and no two sizes differ by more than 1.
+/// The stream rule: the sizes that worker `worker` takes from its stream, one for each of its
+/// replicas in each step, over and over. W * R of them with the sum G. In every step all replicas
+/// together take G, and no two sizes differ by more than 1.
 std::vector<std::int64_t> stream_split_sizes(std::int64_t global_rows, std::int64_t workers,
                                              std::int64_t replicas_each, std::int64_t worker);
 
-/// The per-batch rule (row SPL-5): always `pieces` sizes with the sum `rows`; the last are smaller
-/// or 0.
+/// The per-batch rule: always `pieces` sizes with the sum `rows`; the last are smaller or 0.
 std::vector<std::int64_t> even_split_sizes(std::int64_t rows, std::int64_t pieces);
 
-/// One size a weight with the sum `rows`, in proportion to the weights; what rounding leaves goes
-/// to the largest remainders, the first of equals first. Weights are at most 2^32 - 1 and not all
-/// 0, rows below 2^31: the arithmetic is exact, so that every worker has the same result.
+/// A size for each weight, with the sum `rows`, in proportion to the weights; what rounding leaves
+/// goes to the largest remainders, the first of equals first. Weights are at most 2^32 - 1 and not
+/// all 0, rows below 2^31: the arithmetic is exact, so that every worker has the same result.
 std::vector<std::int64_t> weighted_split_sizes(std::int64_t rows,
                                                std::span<const std::uint32_t> weights);
 
-/// G as far as the description says (row SPL-1): the size of the batch operation that `data` comes
-/// from, looked up through shuffle, repeat, shard, take, skip and prefetch, and through zip and
+/// G as far as the description tells: the size of the batch operation that `data` comes from,
+/// looked up through shuffle, repeat, shard, take, skip and prefetch, and through zip and
 /// concatenate of equal sizes; -1 behind any other operation. Reads nothing. Source: TensorFlow,
 /// core/kernels/data/experimental/compute_batch_size_op.cc.
 std::int64_t static_batch_size(const dataset& data);

@@ -11,14 +11,14 @@
 /// `dataset::tfrecords`.
 namespace troupe {
 
-/// Writes such a file. One thread at a time; movable.
+/// Writes a TFRecord file. One thread at a time; movable.
 class tfrecord_writer {
 public:
   /// Creates or truncates `path`; the storage's errors.
   static result<tfrecord_writer> create(storage_port& storage, const std::string& path);
   /// Adds a record.
   result<void> write(std::span<const std::byte> record);
-  /// The same for text.
+  /// Adds a record of the characters of a text.
   result<void> write(std::string_view record);
   /// Makes the file durable and ends it. Without it, what was written may be lost. No call may
   /// follow.

@@ -21,9 +21,10 @@ struct bucket_options {
 class bucket_filler {
 public:
   explicit bucket_filler(std::size_t bucket_bytes) : bytes_max_{bucket_bytes} {}
-  /// The buckets that are full now: the one that has no room for it, the one that it fills.
+  /// Adds a gradient; returns the buckets that are full now: the one that has no room for the
+  /// gradient, and the one that the gradient fills.
   std::vector<std::vector<device_tensor>> add(const device_tensor& gradient);
-  /// The one that is not full; may be empty.
+  /// The bucket that is not full; may be empty.
   std::vector<device_tensor> rest();
 
 private:
@@ -42,12 +43,13 @@ public:
   bucket_reducer(std::shared_ptr<device> on, device_comm comm, device_stream comm_stream,
                  bucket_options options = {});
 
-  /// `gradient` (f32) is enqueued on `compute`; it becomes the group's sum, in place.
+  /// Hands in a gradient (f32) that is enqueued on `compute`. The gradient becomes the group's sum,
+  /// in place, by `finish`.
   result<void> add(const device_tensor& gradient, const device_stream& compute);
-  /// One bucket of these (f32), which goes now.
+  /// Sends these gradients (f32) as one bucket, now.
   result<void> reduce(std::span<const device_tensor> gradients, const device_stream& compute);
-  /// The rest goes too. What `compute` gets from now on runs once all sums are there; the event is
-  /// where.
+  /// Sends the last bucket. Work that `compute` gets from now on runs once all sums are there; the
+  /// event passes then.
   result<stream_event> finish(const device_stream& compute);
 
   /// Buckets that went since the reducer was made.

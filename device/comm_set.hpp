@@ -17,7 +17,7 @@ struct comm_table;
 struct comm_state;
 } // namespace detail
 
-/// One device's place in a group, for one epoch of it. A handle.
+/// A device's place in a group, for one epoch of it. A handle.
 class device_comm {
 public:
   device_comm() = default;
@@ -67,11 +67,11 @@ public:
   std::optional<failure> why_none() const;
   /// The key that one member draws and tells the others.
   result<comm_key> draw_key();
-  /// Joins; all members call it. Waits on the calling lane. `deadline` names the members' number;
-  /// `revoked` when the epoch ends meanwhile; `device_unavailable` without collectives.
+  /// Joins the group; all members call it. Waits on the calling lane. `deadline` names the members'
+  /// number; `revoked` when the epoch ends meanwhile; `device_unavailable` without collectives.
   result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
                            std::uint32_t rank, duration timeout);
-  /// The same for a group that counts its own epochs: several groups may be on one device.
+  /// `open` for a group that counts its own epochs: several groups may be on one device.
   result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
                            std::uint32_t rank, duration timeout, const comm_epochs& of);
   /// Sums `count` elements in place over all members, in rank order on CPUs, in an order of the
@@ -84,16 +84,16 @@ public:
   /// Ends all communicators of this epoch and of earlier ones, of the group that was opened without
   /// `comm_epochs`. Does not wait.
   void revoke(group_epoch epoch, const std::string& reason);
-  /// The same for those of `of` on this device.
+  /// `revoke` for the communicators of group `of` on this device.
   void revoke(group_epoch epoch, const std::string& reason, const comm_epochs& of);
-  /// Those that are in use or being ended.
+  /// Number of communicators in use or being ended.
   std::uint32_t open_count() const;
 
 private:
   friend class device;
-  /// Ends all, until the deadline. False when an abort did not come back.
+  /// Ends all communicators, until the deadline. False when an abort did not come back.
   bool close(time_point deadline);
-  /// Leaves all behind, without waiting.
+  /// Leaves all communicators behind, without waiting.
   void abandon();
   const std::shared_ptr<detail::comm_table> table_;
 };

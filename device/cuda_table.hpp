@@ -15,7 +15,8 @@ result<std::shared_ptr<device_table>> make_cuda_table(const environment& env);
 /// Whether this build can use a GPU at all.
 bool built_with_cuda();
 
-/// What one of CUDA's numbers means: for operations that launch kernels and report what they got.
+/// The answer that one of CUDA's numbers stands for, for operations that launch kernels and report
+/// what they got.
 device_answer cuda_answer(int code);
 
 /// CUDA's number for "not supported": what a launch gives in a build without CUDA.

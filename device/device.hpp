@@ -11,8 +11,8 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/device/pool.hpp>
 
-/// What lanes use of a device: streams, events, memory. Nothing here is an actor and nothing sends
-/// a message; `actors/device.hpp` owns one of these and tells who watches when it fails.
+/// Streams, events and memory of a device, for lanes. Nothing here is an actor and nothing sends a
+/// message; `actors/device.hpp` owns one of these and tells who watches when it fails.
 namespace troupe {
 
 class device;
@@ -48,7 +48,7 @@ class stream_event {
 public:
   stream_event() = default;
   explicit operator bool() const { return state_ != nullptr; }
-  /// Of the submission that it stands behind.
+  /// Name of the submission that the event stands behind.
   const char* operation() const;
 
 private:
@@ -66,7 +66,8 @@ public:
   void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   explicit operator bool() const { return data_ != nullptr; }
-  /// Another stream uses it too: it is not handed out again before that one got past this use.
+  /// Tells that another stream uses the memory too: it is not handed out again before that stream
+  /// got past this use.
   void used_on(const device_stream& stream) const;
   /// Keeps the memory alive, for who wraps it.
   std::shared_ptr<void> owner() const;
@@ -83,7 +84,7 @@ struct device_options {
   pool_options host_pool{.bytes_max = std::uint64_t{4} << 30};
   std::uint32_t streams_max = 32;
   std::uint32_t notify_max = 4'096; ///< events that somebody waits to be told of
-  /// Work that is not done after so long will never be: the device is given up.
+  /// Work that is not done after this long counts as hung: the device is given up.
   duration hang_after = std::chrono::seconds{60};
   duration poll_every = std::chrono::milliseconds{1};
   /// How often each stream is probed: what hangs there though nobody waits for it is found
@@ -102,7 +103,7 @@ struct device_statistics {
   std::uint32_t streams = 0;
 };
 
-/// One device of this process. Any thread. Errors name the device, the stream and the operation;
+/// A device of this process. Any thread. Errors name the device, the stream and the operation;
 /// those that end the device (`launch_failed`, `device_lost`, `device_timeout` of work that hangs)
 /// are sticky: every later call repeats the first. `device_memory`, `invalid_argument` and
 /// `wrong_state` end nothing.
@@ -112,7 +113,7 @@ public:
   static result<std::shared_ptr<device>> open(const environment& env,
                                               std::shared_ptr<device_table> table,
                                               std::uint32_t index, device_options options = {});
-  /// What nobody closed is left behind, as after a failure.
+  /// Leaves behind what nobody closed, as after a failure.
   ~device();
   device(const device&) = delete;
   device& operator=(const device&) = delete;
@@ -122,28 +123,29 @@ public:
 
   // --- work
 
-  /// `out_of_range` when there are `streams_max`. Takes over one that was retired, if there is one:
-  /// then what that one still holds runs first.
+  /// A stream. `out_of_range` when there are `streams_max`. Takes over a retired stream, if there
+  /// is one: then what that one still holds runs first.
   result<device_stream> make_stream(std::string name);
-  /// The caller puts nothing on it any more, and the next who makes one may have it. What it holds
-  /// still runs; events and memory of it stay what they are. Does not wait.
+  /// Gives a stream back for the next `make_stream`: the caller puts nothing on it any more. What
+  /// the stream holds still runs; its events and memory stay valid. Does not wait.
   void retire(const device_stream& stream);
   /// Puts `op` at the end of the stream. May wait while the stream is full.
   result<stream_event> submit(const device_stream& stream, device_op op);
-  /// The same for an operation that nobody waits for: costs no event.
+  /// `submit` for an operation that nobody waits for: costs no event.
   result<void> enqueue(const device_stream& stream, const device_op& op);
   result<stream_event> copy(const device_stream& stream, void* to, const void* from,
                             std::size_t bytes, copy_kind kind);
   /// An event behind all that the stream holds now.
   result<stream_event> mark(const device_stream& stream);
-  /// What `stream` gets from now on runs once `event`, of any device of the same table, passed.
+  /// Makes `stream` wait: work that it gets from now on runs once `event`, of any device of the
+  /// same table, passed.
   result<void> depends(const device_stream& stream, const stream_event& event);
-  /// True once the event passed.
+  /// Whether the event has passed.
   result<bool> passed(const stream_event& event);
-  /// Waits on the calling lane. `device_timeout` after `timeout`; `revoked` when it stands behind a
-  /// collective whose group ended.
+  /// Waits for the event on the calling lane. `device_timeout` after `timeout`; `revoked` when it
+  /// stands behind a collective whose group ended.
   result<void> wait(const stream_event& event, duration timeout);
-  /// `call` is called once, on the poller's lane, when the event passed or never will. It must not
+  /// Has `call` called once, on the poller's lane, when the event passed or never will. It must not
   /// wait. `try_again` when `notify_max` are open.
   result<void> notify(const stream_event& event, std::function<void(const result<void>&)> call);
 
@@ -165,7 +167,8 @@ public:
 
   /// The first failure of the device.
   std::optional<failure> why_failed() const;
-  /// `call` hears of the failure, at once if there was one already; on whatever thread saw it.
+  /// Has `call` called with the device's failure, at once if there was one already; on whatever
+  /// thread saw it.
   void on_failure(std::function<void(const failure&)> call);
   /// Ends the device for a reason of the caller's.
   void give_up(failure why);
@@ -173,9 +176,9 @@ public:
   /// The poller's rounds so far. While it is open the number grows ten times a second; when it
   /// does not, a call of the driver hangs there. Does not wait.
   std::uint64_t heartbeats() const;
-  /// No more work; what runs may finish until the deadline. Gives all back, unless the device
-  /// failed: then nothing of it is touched any more and `device.abandoned` is traced with what is
-  /// left behind. A later call changes nothing, and repeats what failed.
+  /// Takes no more work; what runs may finish until `timeout` has passed. Gives all back, unless
+  /// the device failed: then nothing of it is touched any more and `device.abandoned` is traced
+  /// with what is left behind. A later call changes nothing, and repeats what failed.
   result<void> close(duration timeout);
 
 private:

@@ -26,7 +26,8 @@ struct device_fault {
   std::optional<std::uint32_t> device{}; ///< none: any
   std::uint64_t nth = 1;                 ///< the call that it hits, counted from now
   std::uint64_t times = 1;               ///< calls in a row that it hits
-  /// What the call answers. Of an operation: what the device is broken with from then on.
+  /// The answer of the call. Of an operation: the answer with which the device is broken from then
+  /// on.
   device_answer answer{.status = device_status::failed, .text = "fault on demand"};
   /// The call does not return, or the operation does not end, before `release_hangs`.
   bool hang = false;
@@ -40,12 +41,12 @@ struct fake_options {
   std::uint64_t host_bytes = std::uint64_t{1} << 30;
   duration operation = std::chrono::microseconds{10}; ///< what one costs
   std::uint64_t copy_bytes_per_s = 20'000'000'000;
-  /// Of the devices' identities: tables of one number are several processes' views of the same
-  /// hardware. 0: drawn, hardware of its own.
+  /// Number of the hardware in the devices' identities: tables of one number are several processes'
+  /// views of the same hardware. 0: drawn, hardware of its own.
   std::uint64_t hardware = 0;
 };
 
-/// What exists now; all 0 after a clean teardown.
+/// Counts of what exists now; all 0 after a clean teardown.
 struct fake_census {
   std::uint64_t streams = 0;
   std::uint64_t events = 0;
@@ -67,14 +68,14 @@ public:
 
   // --- the tester's side
   void plant(device_fault fault);
-  /// The device is gone, as after it fell off its bus.
+  /// Loses the device, as when it fell off its bus.
   void lose(std::uint32_t device);
-  /// What hangs goes on, and nothing else that was planted will hang.
+  /// Lets calls and operations that hang go on; nothing else that was planted will hang.
   void release_hangs();
-  /// Operations of that name take so long.
+  /// Sets the duration of operations of that name.
   void set_duration(const std::string& operation, duration d);
   std::uint64_t calls(const std::string& function) const;
-  /// Calls that hang now.
+  /// Number of calls that hang now.
   std::uint64_t hanging() const;
   fake_census census() const;
 

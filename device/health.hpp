@@ -9,7 +9,7 @@
 
 #include <troupe/core/device_port.hpp>
 
-/// What became of a device: well, or failed for good with the first error that it gave.
+/// The state of a device: well, or failed for good with the first error that it gave.
 namespace troupe {
 
 /// The code that a table's answer means to a caller.
@@ -32,7 +32,7 @@ public:
   /// Keeps `why` if it is the first, then calls who listens, on the calling thread. True for the
   /// first.
   bool fail(failure why);
-  /// `call` hears of the failure, at once if there was one already.
+  /// Has `call` called with the failure, at once if there was one already.
   void listen(std::function<void(const failure&)> call);
 
 private:

@@ -36,7 +36,7 @@ public:
   outcome gradients(const std::vector<device_tensor>& weights, const device_tensor& x,
                     const device_tensor& labels, const std::vector<device_tensor>& gradients,
                     const std::function<void(std::size_t layer)>& layer_done = {});
-  /// The same without gradients.
+  /// Loss and correct rows without gradients.
   outcome evaluate(const std::vector<device_tensor>& weights, const device_tensor& x,
                    const device_tensor& labels);
 

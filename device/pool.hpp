@@ -14,7 +14,8 @@
 /// A caching allocator: blocks that come back are kept and handed out again, in stream order.
 namespace troupe {
 
-/// What the pool stands on. Calls come without the pool's lock, since each may hang in a driver.
+/// The functions that the pool uses. Calls come without the pool's lock, since each may hang in a
+/// driver.
 struct pool_backend {
   std::function<device_answer(std::size_t bytes, void*& out)> allocate{};
   std::function<device_answer(void* memory)> release{};
@@ -40,19 +41,20 @@ struct pool_statistics {
   std::uint64_t trims = 0; ///< times that the cache was given back because the device was full
 };
 
-/// One piece of memory that the pool gave out.
+/// A piece of memory that the pool gave out.
 struct pool_block {
   void* memory = nullptr;
   std::size_t bytes = 0; ///< as rounded up
   native_stream stream{};
 };
 
-/// Any thread. A block that comes back on the stream it was taken for may be taken for the same
-/// stream at once, since what uses it next runs behind what used it last; another stream gets it
-/// once the events passed that were recorded when it came back. A block that other streams used as
-/// well waits for events on those too. Sizes are rounded up to 512 bytes, or to an eighth of the
-/// next power of two. When the device is full the cache is given back and the device asked again,
-/// once. A block whose events can't be made when it comes back is kept until they can.
+/// A pool of device memory. Any thread. A block that comes back on the stream it was taken for may
+/// be taken for the same stream at once, since what uses it next runs behind what used it last;
+/// another stream gets it once the events passed that were recorded when it came back. A block that
+/// other streams used as well waits for events on those too. Sizes are rounded up to 512 bytes, or
+/// to an eighth of the next power of two. When the device is full the cache is given back and the
+/// device asked again, once. A block whose events can't be made when it comes back is kept until
+/// they can.
 class caching_pool {
 public:
   caching_pool(pool_backend backend, pool_options options);
@@ -61,16 +63,18 @@ public:
   caching_pool(const caching_pool&) = delete;
   caching_pool& operator=(const caching_pool&) = delete;
 
-  /// The answer is `out_of_memory` when there is none. 0 bytes take the smallest block.
+  /// Takes a block of at least `bytes`. The answer is `out_of_memory` when there is none. 0 bytes
+  /// take the smallest block.
   device_answer take(std::size_t bytes, native_stream stream, pool_block& out);
   /// `used_on`: streams beside the block's own that may still use it.
   void give_back(const pool_block& block, const std::vector<native_stream>& used_on);
   /// Gives all cached blocks back to the device whose events passed; with `force`, all.
   void trim(bool force = false);
-  /// The device failed: forgets what is cached without touching the device. What was forgotten.
+  /// Forgets what is cached without touching the device, after the device failed. The number of
+  /// blocks forgotten.
   std::uint64_t abandon();
   pool_statistics statistics() const;
-  /// What a request of `bytes` takes.
+  /// The bytes that a request of `bytes` takes.
   static std::size_t rounded(std::size_t bytes);
 
 private:

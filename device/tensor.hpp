@@ -20,7 +20,7 @@ class device_tensor;
 class host_copy {
 public:
   explicit operator bool() const { return static_cast<bool>(done_); }
-  /// Waits for it and puts it into `out`, which has the type and the number of elements.
+  /// Waits for the copy and puts it into `out`, which has its dtype and number of elements.
   result<void> finish(tensor& out, duration timeout = std::chrono::seconds{60});
 
 private:
@@ -36,11 +36,11 @@ class device_tensor {
 public:
   /// No value.
   device_tensor() = default;
-  /// Uninitialised, for work on `stream`. `device_memory` when it does not fit.
+  /// An uninitialised tensor, for work on `stream`. `device_memory` when it does not fit.
   static result<device_tensor> make(const std::shared_ptr<device>& on, const device_stream& stream,
                                     dtype type, shape_t shape);
-  /// Memory that `owner` keeps alive; it is let go of behind the streams of `used_on`. @pre `data`
-  /// holds all elements.
+  /// A tensor in memory that `owner` keeps alive; the owner is let go of behind the streams of
+  /// `used_on`. @pre `data` holds all elements.
   static device_tensor wrap(const std::shared_ptr<device>& on, dtype type, shape_t shape,
                             std::shared_ptr<void> owner, void* data);
   /// A copy of `x` on the device, through pinned memory of the host.
@@ -54,7 +54,7 @@ public:
   troupe::dtype type() const { return type_; }
   const shape_t& shape() const& { return shape_; }
   shape_t shape() && { return std::move(shape_); }
-  /// Elements.
+  /// Number of elements.
   std::int64_t size() const { return size_; }
   std::size_t size_bytes() const { return static_cast<std::size_t>(size_) * size_of(type_); }
   /// The device's address; the host may read it on CPUs alone.
@@ -66,7 +66,7 @@ public:
   }
   /// View with another shape of the same size; throws `shape_mismatch`.
   device_tensor reshaped(shape_t shape) const;
-  /// Another stream uses it too: see `device_memory::used_on`.
+  /// Tells that another stream uses the tensor too: see `device_memory::used_on`.
   void used_on(const device_stream& stream) const;
   const std::shared_ptr<void>& owner() const { return owner_; }
 
@@ -78,8 +78,8 @@ public:
   result<tensor> to_host(const device_stream& stream,
                          duration timeout = std::chrono::seconds{60}) const;
 
-  /// The same without waiting: the copy runs on `stream` while the caller goes on, and may let go
-  /// of this tensor.
+  /// Starts `to_host` without waiting: the copy runs on `stream` while the caller goes on, and may
+  /// let go of this tensor.
   result<host_copy> start_to_host(const device_stream& stream) const;
 
 private:
@@ -96,7 +96,7 @@ private:
 /// DLPack out: the receiver calls its deleter. Work on the tensor must have ended, or the receiver
 /// must be told the stream.
 DLManagedTensor* to_dlpack(const device_tensor& x);
-/// DLPack in: takes it over, also when it refuses. `device_unavailable` when it lives on another
+/// DLPack in: takes `x` over, also when it refuses. `device_unavailable` when it lives on another
 /// device than `on`; `invalid_argument` names what does not fit: strides, lanes, element type.
 result<device_tensor> from_dlpack(DLManagedTensor* x, const std::shared_ptr<device>& on);
 

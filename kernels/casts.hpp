@@ -13,13 +13,13 @@
 
 namespace troupe::kernels {
 
-/// One float to bfloat16.
+/// A float as bfloat16.
 std::uint16_t bf16_from_f32(float x);
-/// One bfloat16 to float.
+/// A bfloat16 as float.
 float f32_from_bf16(std::uint16_t bits);
-/// One float to IEEE binary16.
+/// A float as IEEE binary16.
 std::uint16_t f16_from_f32(float x);
-/// One IEEE binary16 to float.
+/// An IEEE binary16 as float.
 float f32_from_f16(std::uint16_t bits);
 
 /// out[i] = bf16_from_f32(in[i]).

@@ -46,7 +46,7 @@ int fill(T value, T* out, std::size_t n, void* stream);
 
 // -- reductions in the order of reduce.hpp: float, double, std::int32_t, std::int64_t -------------
 
-/// For every reduction of `n` elements.
+/// Bytes of scratch memory for a reduction of `n` elements.
 std::size_t reduce_scratch_bytes(std::size_t n);
 template <class T>
 int sum(const T* x, std::size_t n, sum_t<T>* out, void* scratch, void* stream);

@@ -16,7 +16,7 @@
 
 namespace troupe::kernels {
 
-/// What a scatter does with the old element o and the new one v.
+/// The operation of a scatter on the old element o and the new one v.
 enum class scatter_op : std::uint8_t {
   add,    ///< o + v
   sub,    ///< o - v

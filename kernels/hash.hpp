@@ -17,7 +17,7 @@ std::uint64_t hash64(const void* data, std::size_t size_bytes, std::uint64_t see
 /// Hash of the characters of `text`.
 std::uint64_t hash64_text(std::string_view text, std::uint64_t seed = 0);
 
-/// The same hash over a stream of pieces. Copying forks the stream. One thread at a time.
+/// `hash64` over a stream of pieces. Copying forks the stream. One thread at a time.
 class hasher {
 public:
   explicit hasher(std::uint64_t seed = 0);

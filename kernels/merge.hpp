@@ -37,8 +37,8 @@ struct merge_spec {
   merge_op op = merge_op::sum;
   dtype type = dtype::f32;
   std::int64_t divide_by = 1; ///< 1: not at all
-  /// What a source that is stored plain counts as, and what the result is rounded to: plain for
-  /// any type but f32.
+  /// The encoding that a source that is stored plain counts as, and what the result is rounded to:
+  /// plain for any type but f32.
   encoding round = encoding::plain;
 };
 

@@ -16,7 +16,7 @@
 
 namespace troupe::kernels {
 
-/// What a pass over one batch gives.
+/// The result of a pass over one batch.
 struct mlp_result {
   double loss = 0;         ///< mean over the batch
   std::size_t correct = 0; ///< rows whose largest logit is the label's
@@ -39,7 +39,7 @@ public:
   /// Output of layer `layer` for `batch` rows, after its ReLU: [batch, widths[layer + 1]].
   std::span<T> activation(std::size_t layer, std::size_t batch);
 
-  /// One of two buffers for gradients of layer outputs: [batch, widths[layer + 1]].
+  /// Buffer for gradients of layer outputs, one of two in turn: [batch, widths[layer + 1]].
   std::span<T> delta(std::size_t layer, std::size_t batch);
 
 private:
@@ -67,7 +67,7 @@ mlp_result mlp_gradients(std::span<const std::span<const T>> weights, std::span<
                          std::span<const Label> labels, mlp_workspace<T>& workspace,
                          std::span<const std::span<T>> gradients);
 
-/// The same with weights in row blocks: the gradient of a block is that range of rows of its
+/// `mlp_gradients` with weights in row blocks: the gradient of a block is that range of rows of its
 /// weight's gradient. Sums run block by block, so results differ from the whole weights' in the
 /// last bits unless the blocks are of multiples of 128 rows.
 template <class T, class Label>
@@ -75,7 +75,7 @@ mlp_result mlp_gradients(std::span<const row_blocks<T>> weights, std::span<const
                          std::span<const Label> labels, mlp_workspace<T>& workspace,
                          std::span<const std::span<T>> gradients);
 
-/// The same without gradients, for evaluation.
+/// Loss and correct rows without gradients, for evaluation.
 template <class T, class Label>
 mlp_result mlp_evaluate(std::span<const std::span<const T>> weights, std::span<const T> x,
                         std::span<const Label> labels, mlp_workspace<T>& workspace);

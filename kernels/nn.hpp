@@ -34,8 +34,8 @@ void dense_forward(std::span<const std::type_identity_t<T>> x,
                    std::span<const std::type_identity_t<T>> bias, const dense_size& size,
                    std::span<T> y);
 
-/// The same with `w` and `bias` in blocks. Equal bits when the blocks' rows are multiples of 128,
-/// else equal up to the order of the sums.
+/// `dense_forward` with `w` and `bias` in blocks. Equal bits when the blocks' rows are multiples of
+/// 128, else equal up to the order of the sums.
 template <class T>
 void dense_forward(std::span<const std::type_identity_t<T>> x,
                    row_blocks<std::type_identity_t<T>> w, row_blocks<std::type_identity_t<T>> bias,
@@ -50,8 +50,8 @@ void dense_backward(std::span<const std::type_identity_t<T>> x,
                     std::span<T> dw, std::span<std::type_identity_t<T>> db,
                     std::span<std::type_identity_t<T>> dx);
 
-/// The same with `w` in blocks; dw is one matrix, and its block of rows [a, b) is the gradient of
-/// w's rows [a, b).
+/// `dense_backward` with `w` in blocks; dw is one matrix, and its block of rows [a, b) is the
+/// gradient of w's rows [a, b).
 template <class T>
 void dense_backward(std::span<const std::type_identity_t<T>> x,
                     row_blocks<std::type_identity_t<T>> w,

@@ -45,7 +45,7 @@ struct momentum_params {
 struct adagrad_params {
   double learning_rate = 0.001;
   double initial_accumulator =
-    0.1; ///< What the slot starts with; the update itself does not read it.
+    0.1; ///< initial value of the slot; the update itself does not read it
   double epsilon = 1e-7;
 };
 

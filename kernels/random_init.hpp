@@ -20,7 +20,7 @@
 
 namespace troupe::kernels {
 
-/// What the elements are filled with. The numbers are part of messages: don't renumber.
+/// The values that the elements are filled with. The numbers are part of messages: don't renumber.
 enum class initializer_kind : std::uint8_t {
   zeros = 0,
   ones = 1,
@@ -28,7 +28,7 @@ enum class initializer_kind : std::uint8_t {
   identity = 3,         ///< 1 where row == col, else 0
   uniform = 4,          ///< uniform in [a, b)
   normal = 5,           ///< mean a, standard deviation b
-  truncated_normal = 6, ///< the same, drawn again while farther than 2 b from a
+  truncated_normal = 6, ///< normal, drawn again while farther than 2 b from a
   glorot_uniform = 7,   ///< uniform in [-l, l), l = sqrt(6 / (fan_in + fan_out))
   he_normal = 8, ///< truncated normal of mean 0 and final standard deviation sqrt(2 / fan_in)
 };
@@ -49,8 +49,8 @@ struct row_shape {
   std::size_t cols = 0;
 };
 
-/// Nothing when `spec` is usable, else a text naming the field and its value. `integral`: for an
-/// integer variable, which only zeros, ones, constant and identity can fill.
+/// The reason why `spec` is not usable, none when it is: a text naming the field and its value.
+/// `integral`: for an integer variable, which only zeros, ones, constant and identity can fill.
 std::optional<std::string> invalid_initializer(const initializer_spec& spec, bool integral = false);
 
 /// Fills `out` = rows [row_begin, row_begin + out.size() / cols) of the variable `name` of shape
@@ -60,7 +60,7 @@ template <class T>
 void fill_rows(const initializer_spec& spec, std::string_view name, const row_shape& shape,
                std::size_t row_begin, std::span<T> out);
 
-/// One block of Philox4x32-10: four random words for a counter and a key.
+/// A block of Philox4x32-10: four random words for a counter and a key.
 std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4> counter,
                                            std::array<std::uint32_t, 2> key);
 

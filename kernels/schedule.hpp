@@ -47,7 +47,7 @@ struct schedule_spec {
 /// A schedule that is always `rate`.
 schedule_spec constant_schedule(float rate);
 
-/// Nothing when `spec` is usable, else a text naming the field and its value.
+/// The reason why `spec` is not usable, none when it is: a text naming the field and its value.
 std::optional<std::string> invalid_schedule(const schedule_spec& spec);
 
 /// The learning rate at `step`. @pre !invalid_schedule(spec); any other spec gives some number,

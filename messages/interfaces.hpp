@@ -3,7 +3,8 @@
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/messages/messages.hpp>
 
-/// Who may ask whom for what. This page is the whole control plane.
+/// Interfaces of all actors: who may send which message to whom. This page is the whole control
+/// plane.
 namespace troupe {
 
 /// Anyone who can be a member: part of the interfaces below.

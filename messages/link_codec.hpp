@@ -10,7 +10,7 @@
 #include <troupe/core/result.hpp>
 #include <troupe/messages/messages.hpp>
 
-/// What travels on a link between the coordinator's process and a worker's, in frames
+/// The messages on a link between the coordinator's process and a worker's, in frames
 /// (transport/frame.hpp). A frame's meta is the struct named like its kind, as cereal writes it;
 /// its request is that of a question or its answer, else 0.
 ///
@@ -51,11 +51,12 @@ struct link_message {
   std::string bytes{};
 };
 
-/// None for a message that does not travel on links. Moves out of `what`, if nobody shares it.
+/// The bytes of a message; none for one that does not travel on links. Moves out of `what`, if
+/// nobody shares it.
 std::optional<link_message> encode_link(caf::message& what);
 
-/// `bad_frame` naming the kind when the bytes are not exactly such a message, or the kind is none
-/// of an actor's.
+/// The message of a frame; `bad_frame` naming the kind when the bytes are not exactly such a
+/// message, or the kind is none of an actor's.
 result<caf::message> decode_link(link_kind kind, std::string_view bytes);
 
 } // namespace troupe

@@ -27,7 +27,7 @@ inline constexpr std::uint16_t protocol_version = 3;
 inline constexpr std::size_t inline_bytes_max = 16 * 1024;
 inline constexpr std::size_t message_bytes_max = 64 * 1024;
 
-/// In front of every message between processes. The receiver refuses a fenced sender, another
+/// The header of every message between processes. The receiver refuses a fenced sender, another
 /// incarnation of itself and an older term; an older epoch is no reason to refuse.
 struct message_header {
   term_no term{};
@@ -59,7 +59,7 @@ struct fence {
   TROUPE_FIELDS(fence, task, counter)
 };
 
-/// Who is in the cluster. Written by one author; numbers only grow.
+/// The members of the cluster. Written by one author; numbers only grow.
 struct view {
   term_no term{};
   epoch_no epoch{};
@@ -84,13 +84,13 @@ struct hello {
                 control_address, token_mac)
 };
 
-/// What `token_mac` covers.
+/// The text that `token_mac` covers.
 inline std::string hello_text(const hello& x) {
   return x.cluster + "\n" + to_string(x.task) + "\n" + std::to_string(x.nonce) + "\n"
          + x.data_address;
 }
 
-/// `why.code` none: admitted as `inc`.
+/// The answer to a hello. `why.code` none: admitted as `inc`.
 struct hello_answer {
   failure why{};
   incarnation inc{};
@@ -100,7 +100,7 @@ struct hello_answer {
   TROUPE_FIELDS(hello_answer, why, inc, current, link_address, ending)
 };
 
-/// What a lane is doing, told with every heartbeat.
+/// The work of a lane, told with every heartbeat.
 struct lane_status {
   closure_id closure{}; ///< seq 0: idle, or building a resource when `running_ms` is not 0
   attempt_no attempt{};
@@ -115,7 +115,7 @@ struct heartbeat {
   TROUPE_FIELDS(heartbeat, header, lanes)
 };
 
-/// To a member whose incarnation is fenced: drop everything, rejoin with a new nonce.
+/// Order to a member whose incarnation is fenced: drop everything, rejoin with a new nonce.
 struct fenced_notice {
   message_header header{};
   TROUPE_FIELDS(fenced_notice, header)
@@ -229,7 +229,7 @@ struct tick {
 // --- coordinator and workers
 // ------------------------------------------------------------------------------------
 
-/// One closure to run. Arguments are inline, handed over within a process, or a blob of the
+/// A closure to run. Arguments are inline, handed over within a process, or a blob of the
 /// coordinator's data plane.
 struct closure_order {
   closure_id id{};
@@ -274,7 +274,7 @@ struct recall_closures {
   TROUPE_FIELDS(recall_closures, header, count)
 };
 
-/// Those attempts shall end; one that still runs after `grace_ms` is given up.
+/// Order to end attempts of closures; one that still runs after `grace_ms` is given up.
 struct cancel_closures {
   message_header header{};
   std::vector<closure_id> ids{};
@@ -414,7 +414,8 @@ struct done_answer {
   TROUPE_FIELDS(done_answer, why)
 };
 
-/// Of `term`, every closure up to `highest` that is not in `unsettled` is settled.
+/// Tells servers what is settled: of `term`, every closure up to `highest` that is not in
+/// `unsettled`.
 struct settle_closures {
   message_header header{};
   std::uint64_t list_no = 0;
@@ -474,7 +475,8 @@ struct device_failed {
   TROUPE_FIELDS(device_failed, device, why, here)
 };
 
-/// Who hears of the device's end: called at once when it has failed already. On the actor's thread.
+/// The function that hears of the device's end: called at once when it has failed already. On the
+/// actor's thread.
 struct device_watcher {
   virtual ~device_watcher() = default;
   virtual void on_device_failed(const device_failed& msg) = 0;
@@ -548,8 +550,8 @@ struct cancel_requested {
 
 class coordinator_call;
 
-/// What a blocking public call asks of the coordinator; it answers through a promise of the call's
-/// own.
+/// A blocking public call's request to the coordinator, which answers through a promise of the
+/// call's own.
 struct run_call {
   local_only<coordinator_call> call{};
   TROUPE_FIELDS(run_call, call)

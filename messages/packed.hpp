@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// What is handed over in one process never travels.
+/// A part that is handed over in one process never travels.
 template <detail::cereal_archive Archive, class T>
 void serialize(Archive&, local_only<T>&) {}
 
@@ -35,7 +35,7 @@ typename Inspector::result_type inspect_packed(Inspector& f, std::vector<T>& ite
 } // namespace detail
 } // namespace troupe
 
-/// As TROUPE_FIELDS, for a message whose only big part is the list `items`.
+/// TROUPE_FIELDS for a message whose only big part is the list `items`.
 #define TROUPE_PACKED_FIELDS(type, items, ...)                                        \
   auto head_fields() { return std::tie(__VA_ARGS__); }                                \
   template <class Inspector>                                                          \

@@ -6,7 +6,7 @@
 #include <troupe/core/time.hpp>
 #include <troupe/sim/names.hpp>
 
-/// What can be done to a simulated cluster, as plain data: fault schedules are lists of these.
+/// Actions on a simulated cluster, as plain data: fault schedules are lists of these.
 namespace troupe::sim {
 
 enum class action_kind : std::uint8_t {

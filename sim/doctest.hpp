@@ -6,8 +6,8 @@
 
 #include <troupe/sim/replay.hpp>
 
-/// For tests with doctest: what a failed world prints names the test case too. Including this is
-/// enough.
+/// Support for tests with doctest: the report of a failed world names the test case too. Including
+/// this header is enough.
 namespace troupe::sim {
 
 /// `--test-case='NAME'` of the test case that runs now; empty: none does.

@@ -16,7 +16,7 @@ constexpr std::uint64_t hash_text(std::string_view text) noexcept {
   return mix_bits(h);
 }
 
-/// One stream of draws below a seed.
+/// A stream of draws below a seed.
 class draw_stream {
 public:
   constexpr draw_stream() = default;

@@ -9,14 +9,14 @@
 
 namespace troupe::sim {
 
-/// One number and one word for every traced event of a run, to compare two runs of the same seed
-/// event by event (INV-D1).
+/// A number and a word for every traced event of a run, to compare two runs of the same seed event
+/// by event: they must be the same.
 class event_log final : public observer {
 public:
   void on_event(const observed& what) override;
 
   std::size_t size() const { return entries_.size(); }
-  /// Where two logs part, in words; nothing when they agree.
+  /// The first difference of two logs, in words; none when they agree.
   static std::optional<std::string> difference(const event_log& a, const event_log& b);
 
 private:

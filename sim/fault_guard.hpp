@@ -7,7 +7,7 @@
 
 namespace troupe::sim {
 
-/// Keeps a plan inside what the product promises (design.md, part 5) for a scenario's profile.
+/// Keeps a plan inside what the product promises. for a scenario's profile.
 ///
 /// - any workers may die, be cut or stopped; at least one is in the core, whole;
 /// - a server or coordinator crashes only where the profile says so (the liveness phase starts it
@@ -24,11 +24,11 @@ public:
   fault_guard(const fault_profile& profile, const cluster_shape& shape)
     : profile_{profile}, shape_{shape} {}
 
-  /// Why `what` must not stand in a plan; empty: it may.
+  /// The reason why `what` must not stand in a plan; empty: it may.
   std::string complaint(const fault& what) const;
   /// The plan without what must not be, with lengths cut to what may, sorted by time.
   fault_plan keep(fault_plan plan) const;
-  /// What is wrong with the whole; empty: nothing.
+  /// Complaints about the whole plan; empty: none.
   std::vector<std::string> complaints(const fault_plan& plan) const;
 
 private:

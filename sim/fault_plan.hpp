@@ -7,10 +7,10 @@
 
 #include <troupe/sim/action.hpp>
 
-/// What goes wrong in a run, as plain data: made from a seed, kept in a file, shrunk.
+/// The faults of a run, as plain data: made from a seed, kept in a file, shrunk.
 namespace troupe::sim {
 
-/// How many machines a run has, and how much its program does.
+/// Number of machines of a run, and size of its program.
 struct cluster_shape {
   std::uint32_t workers = 3;
   std::uint32_t servers = 2;
@@ -18,12 +18,12 @@ struct cluster_shape {
   friend bool operator==(const cluster_shape&, const cluster_shape&) = default;
 };
 
-/// One thing that happens to the cluster.
+/// A fault that happens to the cluster.
 struct fault {
   duration at{}; ///< since the start of the run
   action what{};
-  /// Not at a time, but when `what.target` hits this mark for the `nth` time, from 1, over its
-  /// lives. A worker that crashes so comes back by itself.
+  /// The mark of a fault that comes not at a time, but when `what.target` hits it for the `nth`
+  /// time, from 1, over its lives. A worker that crashes so comes back by itself.
   std::string mark{};
   std::uint64_t nth = 0;
   friend bool operator==(const fault&, const fault&) = default;
@@ -58,7 +58,7 @@ struct fault_plan {
   friend bool operator==(const fault_plan&, const fault_plan&) = default;
 };
 
-/// What a plan is drawn of. Each kind makes one or several actions.
+/// Kinds of faults that a plan is drawn of. Each kind makes one or several actions.
 enum class fault_kind : std::uint8_t {
   worker_crash = 0, ///< and, but for a tenth, a restart
   crash_loop = 1,   ///< a worker's processes, one after the other, short after their start
@@ -85,14 +85,14 @@ enum class fault_kind : std::uint8_t {
 inline constexpr std::uint32_t fault_kinds = 21;
 std::string_view to_string(fault_kind kind);
 
-/// One kind in a scenario: a seed has it with that chance, and then about so many.
+/// Rate of a kind in a scenario: a seed has it with that chance, and then about so many.
 struct fault_rate {
   fault_kind kind{};
   std::uint32_t chance_per_mille = 500;
   std::uint32_t count_max = 4; ///< uniform from 1
 };
 
-/// What may go wrong in a scenario. The guard (`fault_guard.hpp`) keeps plans inside it.
+/// The faults of a scenario. The guard (`fault_guard.hpp`) keeps plans inside it.
 struct fault_profile {
   std::vector<fault_rate> rates{};
   step_trouble steps{}; ///< highest values; each kind is on in half of the seeds

@@ -11,8 +11,8 @@
 /// A stackful fiber that sanitizers, C++ exceptions and the lane's ambient state understand.
 namespace troupe::sim {
 
-/// What ends a fiber from inside its wait: thrown there once, so that destructors run. Must not be
-/// swallowed by a `catch (...)`. (`guarded` in actors/ knows it by its name.)
+/// The exception that ends a fiber from inside its wait: thrown there once, so that destructors
+/// run. Must not be swallowed by a `catch (...)`. (`guarded` in actors/ knows it by its name.)
 struct forced_unwind {};
 
 /// A body of ordinary blocking C++ on a stack of its own. One thread. The stack is made at the
@@ -26,20 +26,20 @@ public:
   /// Unwinds a body that has not ended.
   ~fiber();
 
-  /// From outside: goes on until the body waits or ends. @pre not ended, not running.
+  /// Runs the body, from outside, until it waits or ends. @pre not ended, not running.
   void run();
-  /// From inside: back to whoever called `run`. When the fiber is being unwound this throws
+  /// Goes back to whoever called `run`, from inside. When the fiber is being unwound this throws
   /// `forced_unwind`, or returns false where that must not be: in a destructor that waits, or once
   /// it was thrown. True otherwise.
   bool suspend();
-  /// From outside: has the body end now: see `suspend`. Drops a body that never ran. Aborts, naming
+  /// Has the body end now, from outside: see `suspend`. Drops a body that never ran. Aborts, naming
   /// the fiber, when the body does not end within 100,000 waits.
   void unwind();
 
   bool ended() const { return ended_; }
   bool unwinding() const { return unwinding_; }
   const std::string& name() const { return name_; }
-  /// What the body threw.
+  /// The exception that the body threw.
   std::exception_ptr error() const { return error_; }
   /// The fiber that runs now on this thread; null outside.
   static fiber* current();

@@ -14,8 +14,8 @@ namespace troupe::sim {
 
 /// Makes a plan happen: the faults of the safety phase, then the liveness phase. Also stands for
 /// whoever starts processes again: a worker whose process left by itself comes back after a while.
-/// INV-L1: the program returns within its time. INV-L2: while it runs, every worker of the core is
-/// a member again within `rejoin_bound`.
+/// Checks that the program returns within its time, and that while it runs every worker of the core
+/// is a member again within `rejoin_bound`.
 class liveness_driver final : public observer {
 public:
   /// Several retries of a dial and a hello, each with its own time-out.
@@ -24,7 +24,7 @@ public:
   /// `due`: when the program must have returned. `waiting`: who waits for what.
   liveness_driver(world& w, const run_spec& spec, duration due,
                   std::function<std::string()> waiting);
-  /// Once, before the run.
+  /// Plans the faults. Once, before the run.
   void plan();
   void on_event(const observed& what) override;
   void on_mark(const node_name& where, std::string_view mark) override;

@@ -43,7 +43,7 @@ struct observed {
   }
 };
 
-/// Sees what the run traces. Must not change anything but itself; `world::fail` ends the run.
+/// Sees the run's traced events. Must not change anything but itself; `world::fail` ends the run.
 class observer {
 public:
   virtual ~observer() = default;

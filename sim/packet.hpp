@@ -6,7 +6,7 @@
 
 namespace troupe::sim {
 
-/// One life of a process: its machine's number and its own, from 1 over the whole run.
+/// Id of a life of a process: its machine's number and its own, from 1 over the whole run.
 struct life_id {
   std::uint32_t machine = 0;
   std::uint32_t number = 0;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// How a test of somebody's own is run again, as its worlds and `why_failed` say in their reports:
+/// Replays of a test, as worlds and `why_failed` print in their reports:
 ///
 ///   TROUPE_SIM_SEED=7    worlds take this seed, whatever the test gives them
 ///   TROUPE_SIM_TRACE=1   and print one line an event to the standard output
@@ -18,8 +18,8 @@ std::vector<std::uint64_t> seeds(std::uint64_t n, std::uint64_t first = 1);
 /// Whether TROUPE_SIM_TRACE asks for a trace.
 bool trace_is_wanted();
 
-/// What a person types to see the run of `seed` again: this program with `arguments`, and the
-/// variables above. Empty `arguments`: those of the test that runs now.
+/// The command that runs `seed` again: this program with `arguments`, and the variables above.
+/// Empty `arguments`: those of the test that runs now.
 std::string replay_here(std::uint64_t seed, std::string_view arguments = {});
 /// Names the test that runs now, as arguments of its program. `sim/doctest.hpp` does it for
 /// doctest; null: nobody does.

@@ -10,7 +10,7 @@
 
 namespace troupe::sim {
 
-/// How a run came to its end.
+/// The way in which a run ended.
 enum class outcome : std::uint8_t {
   ended = 0,      ///< every process has ended or stays down
   violated = 1,   ///< `world::fail`, or something that must not happen
@@ -20,7 +20,7 @@ enum class outcome : std::uint8_t {
 };
 std::string_view to_string(outcome how);
 
-/// The end of one process.
+/// The end of a process.
 struct exit_record {
   enum how_t : std::uint8_t {
     returned, ///< from its program
@@ -39,7 +39,7 @@ struct exit_record {
 
 /// A broken rule.
 struct violation {
-  std::string rule{}; ///< "INV-X1", or a word of the simulator's own: "complaint", "actors-left"
+  std::string rule{}; ///< id of `known_invariants`, e.g. "complaint", "actors-left"
   std::string text{};
   duration at{};
 };
@@ -61,7 +61,7 @@ struct report {
   std::string replay{}; ///< one command that runs it again; empty: whoever ran it knows
 
   bool ok() const { return how == outcome::ended && violations.empty(); }
-  /// For people: the outcome, everything that went wrong, and how to see it again.
+  /// A text for people: the outcome, everything that went wrong, and how to see it again.
   std::string text() const;
 };
 

@@ -39,7 +39,7 @@ struct scenario {
 enum class order_kind : std::uint8_t { fifo = 0, random = 1, pct = 2, replay = 3 };
 std::string_view to_string(order_kind kind);
 
-/// What the cluster runs on: same for a whole run.
+/// The conditions of the cluster, the same for a whole run.
 struct run_conditions {
   duration latency_min{std::chrono::microseconds{100}};
   duration latency_jitter{std::chrono::microseconds{200}};
@@ -49,7 +49,7 @@ struct run_conditions {
   friend bool operator==(const run_conditions&, const run_conditions&) = default;
 };
 
-/// One run, as plain data: everything that decides what happens in it.
+/// A run, as plain data: everything that decides what happens in it.
 struct run_spec {
   std::string scenario{};
   std::uint64_t seed = 1;
@@ -66,7 +66,7 @@ struct run_spec {
 /// The run of that seed.
 run_spec draw_spec(const scenario& s, std::uint64_t seed);
 
-/// How to look at a run; nothing here changes what happens.
+/// Observation of a run; nothing here changes what happens.
 struct run_settings {
   std::FILE* trace_to = nullptr;
   bool record_picks = false;
@@ -87,14 +87,15 @@ struct run_result {
   std::string text() const { return rep.text(); }
 };
 
-/// Runs it, with all checkers. @pre `spec.scenario` is `s.name`.
+/// Runs `spec`, with all checkers. @pre `spec.scenario` is `s.name`.
 run_result run_scenario(const scenario& s, const run_spec& spec, const run_settings& settings = {});
-/// Runs it twice, the second time with its objects at other addresses, and compares event by event
-/// (INV-D1); the first result, with a violation added that names the first event that differs.
-/// `settings.also` sees the first. What it is made of: `twice.hpp`.
+/// Runs `spec` twice, the second time with its objects at other addresses, and compares event by
+/// event; gives the first result, with a violation added that names the first event that differs.
+/// `settings.also` sees the first run. See `twice.hpp`.
 run_result run_twice(const scenario& s, const run_spec& spec, const run_settings& settings = {});
-/// Runs that seed, or that of TROUPE_SIM_SEED (`replay.hpp`). Empty when all was well, else what
-/// went wrong and one command of this program that replays it: `CHECK_MESSAGE(why.empty(), why)`.
+/// Runs `seed`, or that of TROUPE_SIM_SEED (`replay.hpp`). Returns an empty text when all was well,
+/// else what went wrong and a command of this program that replays it: `CHECK_MESSAGE(why.empty(),
+/// why)`.
 std::string why_failed(const scenario& s, std::uint64_t seed);
 
 } // namespace troupe::sim

@@ -11,7 +11,7 @@
 
 namespace troupe::sim {
 
-/// What a scenario's programs share with the run around them. Outlives the world.
+/// The state that a scenario's programs share with the run around them. Outlives the world.
 class scenario_run {
 public:
   scenario_run(const scenario& s, const run_spec& spec) : scenario_{s}, spec_{spec} {}
@@ -24,9 +24,9 @@ public:
   const run_spec& spec() const { return spec_; }
   const cluster_shape& shape() const { return spec_.shape; }
   const scenario& which() const { return scenario_; }
-  /// For the scenario's steps.
+  /// The dice of the scenario's steps.
   step_dice dice() const { return step_dice::of(spec_.seed, spec_.plan.steps); }
-  /// One of the workers that are sure to be there in the end.
+  /// A worker that is sure to be there in the end.
   std::uint32_t sure_worker(std::uint64_t draw) const;
   /// A stream of draws for the program's own choices.
   draw_stream draws(std::string_view purpose) const { return {spec_.seed, purpose}; }
@@ -39,20 +39,20 @@ public:
     return out;
   }
 
-  /// The same for one that is made elsewhere.
+  /// Keeps an object of the scenario that is made elsewhere.
   void keep(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
 
   // -- the program reports --
 
-  /// What it waits for now: named when the run gets stuck.
+  /// Tells what the program waits for now: named when the run gets stuck.
   void phase(process& p, std::string_view what);
   /// Breaks `rule` unless `holds`.
   void expect(bool holds, std::string_view rule, const std::string& text);
-  /// The program ended with a named error: the allowed end beyond the guard.
+  /// Tells that the program ended with a named error: the allowed end beyond the guard.
   void ended_with(process& p, const error& why);
-  /// That error's text; empty: it did not.
+  /// The text of `ended_with`; empty: the program did not end so.
   const std::string& named_end() const { return named_end_; }
-  /// What each process said last that it waits for.
+  /// The last `phase` of each process.
   std::string phases() const;
 
 private:

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-/// Who runs next: strategies over the set of what could.
+/// Choice of what runs next: strategies over the set of what could run.
 namespace troupe::sim {
 
 /// Something that could run now.
@@ -17,13 +17,13 @@ struct choice {
   std::uint64_t since = 0; ///< lower: could run earlier
 };
 
-/// All of them in a fixed order. Valid during one pick.
+/// All choices in a fixed order. Valid during one pick.
 class choices {
 public:
   virtual ~choices() = default;
   virtual std::size_t size() const = 0;
   virtual choice at(std::size_t i) const = 0;
-  /// The one that could run for the longest time.
+  /// The choice that could run for the longest time.
   virtual std::size_t oldest() const = 0;
 };
 
@@ -34,18 +34,18 @@ public:
   virtual std::size_t pick(const choices& among) = 0;
 };
 
-/// What stands for `choices::oldest()` in recorded picks.
+/// The value that stands for `choices::oldest()` in recorded picks.
 inline constexpr std::uint32_t fifo_pick = 0xffffffffu;
 
-/// In the order in which things became ready.
+/// A schedule in the order in which things became ready.
 std::unique_ptr<schedule> make_fifo_schedule();
-/// Each pick uniform.
+/// A schedule whose picks are uniform.
 std::unique_ptr<schedule> make_random_schedule(std::uint64_t seed);
-/// Random priorities of actors, lanes and machines' timers; at `changes` of the first `steps` picks
-/// the running one falls behind all others. Source: Burckhardt et al. 2010 (PCT).
+/// A schedule by random priorities of actors, lanes and machines' timers; at `changes` of the first
+/// `steps` picks the running one falls behind all others. Source: Burckhardt et al. 2010 (PCT).
 std::unique_ptr<schedule> make_pct_schedule(std::uint64_t seed, std::uint32_t changes,
                                             std::uint64_t steps);
-/// The recorded picks, then FIFO. A pick that does not fit is FIFO too.
+/// A schedule of the recorded picks, then FIFO. A pick that does not fit is FIFO too.
 std::unique_ptr<schedule> make_replay_schedule(std::vector<std::uint32_t> picks);
 
 } // namespace troupe::sim

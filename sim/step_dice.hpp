@@ -20,12 +20,13 @@ struct step_dice {
     return {seed, trouble.throws, trouble.hangs, trouble.kills, trouble.slows};
   }
   enum class fate : std::uint8_t { well = 0, throws = 1, hangs = 2, kills = 3, slow = 4 };
-  /// What that attempt comes to.
+  /// The fate of that attempt.
   fate of_attempt(const closure_id& closure, attempt_no attempt) const;
   /// 64 bits of that attempt's own, for what else a step has to choose.
   std::uint64_t draw(const closure_id& closure, attempt_no attempt, std::uint64_t purpose) const;
-  /// Does it, on the running lane: throws `std::runtime_error`, never comes back (hangs: computes
-  /// for ten virtual hours; kills: the process leaves), computes for up to 2 s, or just returns.
+  /// Carries out the fate of the running attempt: throws `std::runtime_error`, never comes back
+  /// (hangs: computes for ten virtual hours; kills: the process leaves), computes for up to 2 s, or
+  /// just returns.
   void roll(worker_context& ctx) const;
 };
 

@@ -29,18 +29,19 @@ public:
 
   // -- faults --
 
-  /// The next `count` operations that it can hit: writes (torn_write, no_space), reads (bit_flip),
-  /// any (io_error, slow). `each`: how long a slow one takes.
+  /// Hits the next `count` operations that the fault can hit: writes (torn_write, no_space), reads
+  /// (bit_flip), any (io_error, slow). `each`: how long a slow one takes.
   void inject(fault what, std::uint64_t count, duration each = {});
   void clear_faults();
-  /// Unsynced bytes and names go or stay, by draws. Open files are dead.
+  /// Cuts the power: unsynced bytes and names go or stay, by draws; open files are dead.
   void power_fail();
-  /// Open files are dead, locks are free; everything written stays.
+  /// Ends a process's use of the disk: open files are dead, locks are free; everything written
+  /// stays.
   void process_gone() {
     ++life_;
     locks_.clear();
   }
-  /// Faults that hit, so far.
+  /// Number of faults of a kind that hit, so far.
   std::uint64_t hits(fault which) const {
     auto at = hits_.find(which);
     return at == hits_.end() ? 0 : at->second;
@@ -50,7 +51,7 @@ public:
 
   /// Content as a process sees it now; nothing when the file is not there.
   std::optional<std::string> content(const std::string& path) const;
-  /// What would be left if the power failed and nothing unsynced survived.
+  /// Content that would be left if the power failed and nothing unsynced survived.
   std::optional<std::string> durable_content(const std::string& path) const;
   /// Puts a link there, durably: `path` stands for `target`, which may be absent. False when the
   /// parent is not there or the name is taken.

@@ -7,18 +7,18 @@
 
 namespace troupe::sim {
 
-/// A run that can be made again and compared, event by event (INV-D1). The events of the first are
-/// kept, some 50 bytes each.
+/// A run that can be made again and compared, event by event: two runs of a seed must be the same.
+/// The events of the first are kept, some 50 bytes each.
 class compared_run {
 public:
-  /// Runs it. `s` outlives this; `settings.also` sees this run and no other.
+  /// Makes the first run. `s` outlives this; `settings.also` sees this run and no other.
   compared_run(const scenario& s, run_spec spec, const run_settings& settings = {});
 
   const run_result& first() const { return first_; }
-  /// Runs it again, with its objects at other addresses and no trace. How it differs from the
-  /// first, in words; empty: they agree.
+  /// Makes the run again, with its objects at other addresses and no trace. Returns the difference
+  /// from the first, in words; empty: they agree.
   std::string again(bool record_picks = false);
-  /// @pre `again` was called.
+  /// The result of the second run. @pre `again` was called.
   const run_result& second() const { return second_; }
 
 private:

@@ -9,13 +9,13 @@
 #include <troupe/strategies/variable.hpp>
 #include <troupe/strategies/worker_context.hpp>
 
-/// The witness of effect once (protocol 3.4): a variable with a cell per closure on every shard, to
-/// which the closure adds 1, and a second one into which each attempt writes its number. Lost:
-/// cells of finished closures below 1; doubled: cells above 1, over all shards.
+/// The witness of effect once: a variable with a cell per closure on every shard, to which the
+/// closure adds 1, and a second one into which each attempt writes its number. Lost: cells of
+/// finished closures below 1; doubled: cells above 1, over all shards.
 namespace troupe::sim {
 
-/// Both variables are i64 [shards x cells, width]; a closure's row of each shard has one value in
-/// all columns: a row whose columns differ is half a push.
+/// The layout of both variables, i64 [shards x cells, width]; a closure's row of each shard has one
+/// value in all columns: a row whose columns differ is half a push.
 struct witness_layout {
   std::int64_t shards = 1;
   std::int64_t cells = 1;
@@ -30,7 +30,7 @@ void witness_add(const variable& counts, const witness_layout& layout, std::int6
 void witness_try(const variable& tries, const witness_layout& layout, std::int64_t cell,
                  attempt_no attempt);
 
-/// What the program knows of its closures, and what the shards must therefore hold.
+/// The program's knowledge of its closures, and the values that the shards must therefore hold.
 class witness_board {
 public:
   explicit witness_board(const witness_layout& layout)
@@ -40,24 +40,25 @@ public:
   /// The next closure's cell; -1 when none is left.
   std::int64_t take();
   bool is_full() const { return next_ == layout_.cells; }
-  /// Was never accepted: no effect at all.
+  /// The closure of a cell was never accepted: no effect at all.
   void refused(std::int64_t cell) { at(cell) = fate::unused; }
   void finished(std::int64_t cell) { at(cell) = fate::finished; }
-  /// Failed or was cancelled: of each operation an effect or none, whole, on each shard.
+  /// The closure of a cell failed or was cancelled: of each operation an effect or none, whole, on
+  /// each shard.
   void unfinished(std::int64_t cell) { at(cell) = fate::unfinished; }
   std::int64_t finished_count() const { return count(fate::finished); }
   std::int64_t taken_count() const { return next_; }
-  /// Of the cells that are `rest` modulo `every`: those that finished, and those ever taken.
+  /// Counts the cells that are `rest` modulo `every`: those that finished, and those ever taken.
   void count_every(std::int64_t every, std::int64_t rest, std::int64_t& finished,
                    std::int64_t& taken) const;
 
-  /// What is wrong, at most 8 lines; empty: nothing. Closures that are still open may have any
-  /// effect that is whole and single.
+  /// Differences from the expected values, at most 8 lines; empty: none. Closures that are still
+  /// open may have any effect that is whole and single.
   std::vector<std::string> compare(const tensor& counts, const tensor& tries) const;
-  /// Of a copy that was made when a checkpoint was taken: what was open then and is finished `now`
-  /// is in it as a whole or not at all.
+  /// Updates a copy that was made when a checkpoint was taken: what was open then and is finished
+  /// `now` is in the checkpoint as a whole or not at all.
   void learn(const witness_board& now);
-  /// Of that copy, once it is restored: nobody waits for what was open.
+  /// Updates that copy once the checkpoint is restored: nobody waits for what was open.
   void reopened();
 
 private:

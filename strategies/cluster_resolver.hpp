@@ -10,8 +10,8 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/strategies/cluster_spec.hpp>
 
-/// Where a process learns the cluster and its own place in it. Any thread may read a resolver that
-/// nobody changes.
+/// Descriptions of a cluster and of a process's own place in it. Any thread may read a resolver
+/// that nobody changes.
 namespace troupe {
 
 /// The content of TF_CONFIG or of a cluster file.
@@ -29,9 +29,9 @@ struct cluster_config {
 /// field that is missing and those that are there.
 result<void> validate_whole(const cluster_config& config, std::string_view what);
 
-/// From the text of {"cluster": {...}, "task": {"type", "index"}, "rpc_layer", "environment",
-/// "session_master"}, all optional. Others are ignored, unless they look like one of these
-/// misspelt. A numeric type is taken as its digits, an index in a string as its number (row PS-Z7).
+/// Reads the text of {"cluster": {...}, "task": {"type", "index"}, "rpc_layer", "environment",
+/// "session_master"}, all optional. Other fields are ignored, unless they look like one of these
+/// misspelt. A numeric type is taken as its digits, an index in a string as its number.
 /// `bad_config` names `what`, the field and the value.
 result<cluster_config> parse_cluster_config(std::string_view text, std::string_view what);
 
@@ -39,7 +39,7 @@ result<cluster_config> parse_cluster_config(std::string_view text, std::string_v
 /// tells them apart). At most 1 MiB. Errors name the path.
 result<cluster_config> load_cluster_file(storage_port& storage, const std::string& path);
 
-/// What the caller of `master` insists on; the resolver's own values stand for the rest.
+/// Values that the caller of `master` sets; the resolver's own values stand for the rest.
 struct master_request {
   std::optional<std::string> task_type{};
   std::optional<std::uint32_t> task_id{};
@@ -49,12 +49,15 @@ struct master_request {
 /// "layer://address", or the address when the layer is empty.
 std::string format_master_url(const std::string& address, const std::string& rpc_layer);
 
+/// Tells a process the cluster and its own place in it.
 class cluster_resolver {
 public:
   virtual ~cluster_resolver() = default;
+  /// Jobs, tasks and addresses.
   virtual result<cluster_spec> cluster() const = 0;
-  /// None when the process was not told.
+  /// The process's own job; none when the process was not told.
   virtual result<std::optional<std::string>> task_type() const = 0;
+  /// The process's own index in its job; none when the process was not told.
   virtual result<std::optional<std::uint32_t>> task_id() const = 0;
   virtual result<std::string> rpc_layer() const = 0;
   virtual result<std::string> environment() const = 0;
@@ -68,7 +71,7 @@ public:
 using get_variable = std::function<std::optional<std::string>(const char*)>;
 
 /// Reads TF_CONFIG again at every access, so errors in it (`bad_config`) come at access, not at
-/// construction (row PS-Z6). Values that were set here win over TF_CONFIG's (row PS-Z8).
+/// construction. Values that were set here win over TF_CONFIG's.
 class tf_config_resolver : public cluster_resolver {
 public:
   /// `read` is called with "TF_CONFIG". Throws `invalid_argument` when it is empty.
@@ -83,8 +86,7 @@ public:
   result<std::string> environment() const override;
   /// `session_master` if there is one; "" without jobs or with a single job of a single task; else
   /// the address of the own task (or the request's) behind its layer. `bad_config` when the own
-  /// task is not known, `unknown_name` or `out_of_range` when it is not in the cluster (rows PS-Z9,
-  /// PS-Z10).
+  /// task is not known, `unknown_name` or `out_of_range` when it is not in the cluster.
   result<std::string> master(const master_request& request = {}) const override;
 
   void set_task_type(std::string type) { task_.type = std::move(type); }
@@ -109,7 +111,7 @@ struct simple_resolver_options {
   std::string rpc_layer{};
 };
 
-/// Answers with what it was given (row PS-Z11; values of another type don't compile).
+/// Answers with what it was given.
 class simple_resolver : public cluster_resolver {
 public:
   explicit simple_resolver(simple_resolver_options options) : options_{std::move(options)} {}

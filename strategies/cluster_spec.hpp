@@ -9,7 +9,8 @@
 
 #include <troupe/core/result.hpp>
 
-/// Who is in a cluster and where. Plain values: copies are independent, any thread may read.
+/// The tasks of a cluster and their addresses. Plain values: copies are independent, any thread may
+/// read.
 namespace troupe {
 
 /// Index of a task in its job -> address. Indices may have gaps.
@@ -17,7 +18,7 @@ using task_addresses = std::map<std::uint32_t, std::string>;
 
 /// Jobs, their tasks and the tasks' addresses ("host:port"). The coordinator's job is called
 /// `chief`; any job name is kept here, and `validate_parameter_server_cluster` says which a
-/// parameter-server cluster may have. Source: the ClusterSpec of tf.train, rows PS-Z1 to PS-Z4.
+/// parameter-server cluster may have. Source: the ClusterSpec of tf.train.
 class cluster_spec {
 public:
   /// No job.
@@ -76,10 +77,9 @@ struct own_task {
   friend bool operator==(const own_task&, const own_task&) = default;
 };
 
-/// Whether a parameter-server cluster can be made of `spec`, with this process as `own` (rows PS-A2
-/// to PS-A8): at least one `ps` and one `worker`, at most one `chief` and one `evaluator`, no other
-/// job, and `own` among them (an evaluator may be absent). `bad_config` names the field and the
-/// value.
+/// Whether a parameter-server cluster can be made of `spec`, with this process as `own`: at least
+/// one `ps` and one `worker`, at most one `chief` and one `evaluator`, no other job, and `own`
+/// among them (an evaluator may be absent). `bad_config` names the field and the value.
 result<void> validate_parameter_server_cluster(const cluster_spec& spec, const own_task& own = {});
 
 /// "chief[0]": a task as the description has it.
@@ -91,8 +91,7 @@ std::string task_words(std::string_view job, std::uint32_t index);
 /// tasks and quotes what stands there.
 result<void> validate_addresses(const cluster_spec& spec);
 
-/// Whether a coordinator may go by this job name: not `worker`, not `ps`, not empty (row PS-A9).
-/// `bad_config`.
+/// Whether a coordinator may go by this job name: not `worker`, not `ps`, not empty. `bad_config`.
 result<void> validate_coordinator_name(std::string_view name);
 
 } // namespace troupe

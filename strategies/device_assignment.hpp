@@ -7,8 +7,8 @@
 #include <troupe/core/result.hpp>
 #include <troupe/strategies/topology.hpp>
 
-/// Which core of an accelerator slice computes which part of which replica. Plain values; any
-/// thread may read.
+/// The map from replicas and their parts to cores of an accelerator slice. Plain values; any thread
+/// may read.
 namespace troupe {
 
 /// How neighbours are chosen.
@@ -21,7 +21,8 @@ enum class device_order : std::uint8_t {
 /// "automatic"; "device_order(7)" for a value outside the enum.
 std::string to_string(device_order order);
 
-/// What `device_assignment::build` lays out. Each list has four positive numbers: x, y, z, core.
+/// The replicas that `device_assignment::build` lays out. Each list has four positive numbers: x,
+/// y, z, core.
 struct assignment_options {
   std::vector<std::int32_t> computation_shape{1, 1, 1, 1};  ///< block of cores of one replica
   std::vector<std::int32_t> computation_stride{1, 1, 1, 1}; ///< distance between its cores
@@ -29,8 +30,8 @@ struct assignment_options {
   device_order order = device_order::automatic;
 };
 
-/// Maps (replica, logical core) to a core of a topology. Source: tf.tpu's DeviceAssignment, rows
-/// SYNC-ASG-1 to 9. All errors are `invalid_argument` and name the field and the value.
+/// Maps (replica, logical core) to a core of a topology. Source: tf.tpu's DeviceAssignment. All
+/// errors are `invalid_argument` and name the field and the value.
 class device_assignment {
 public:
   /// `cores[replica][logical core]`: at least one replica, at least one core in each, equally many
@@ -46,7 +47,7 @@ public:
   /// stride must be 1 and the order not `ring`.
   static result<device_assignment> build(const topology& where, const assignment_options& options);
 
-  /// One replica on the core at (0, 0, 0, 0) (row SYNC-TOP-3).
+  /// An assignment of one replica to the core at (0, 0, 0, 0).
   static result<device_assignment> single_core(const topology& where);
 
   const topology& where() const noexcept { return where_; }
@@ -58,17 +59,17 @@ public:
     return cores_;
   }
   /// Something to tell the user once, or empty: an extent is odd, so neighbours in row order stand
-  /// for a ring (row SYNC-ASG-9).
+  /// for a ring.
   const std::string& warning() const noexcept { return warning_; }
 
   result<mesh_coordinates> coordinates(std::uint32_t replica, std::uint32_t logical_core) const;
   /// The core's number on its task.
   result<std::uint32_t> tpu_ordinal(std::uint32_t replica = 0,
                                     std::uint32_t logical_core = 0) const;
-  /// /task:T/device:TPU:d, below /job:J when `job` is not empty.
+  /// Name of the core: /task:T/device:TPU:d, below /job:J when `job` is not empty.
   result<device_name> tpu_device(std::uint32_t replica = 0, std::uint32_t logical_core = 0,
                                  const std::string& job = "") const;
-  /// /task:T/device:CPU:0 of the task that drives the core.
+  /// Name of the host, /task:T/device:CPU:0, of the task that drives the core.
   result<device_name> host_device(std::uint32_t replica = 0, std::uint32_t logical_core = 0,
                                   const std::string& job = "") const;
   /// Replicas, ascending, whose logical core is on that task; an error when there is none.

@@ -9,7 +9,7 @@
 #include <troupe/core/result.hpp>
 
 /// Names of devices in a cluster: "/job:worker/replica:0/task:1/device:GPU:0". Plain values; any
-/// thread. Source: TensorFlow's device names, rows SYNC-DEV-1 to 7.
+/// thread. Source: TensorFlow's device names.
 namespace troupe {
 
 /// A name whose every part may be left open. An open part is filled by what stands around it: an
@@ -40,10 +40,10 @@ std::string to_string(const device_name& x);
 /// "cpu:0": kind and index alone, as devices of one process are called. @pre both are known.
 std::string short_name(const device_name& x);
 
-/// The parts of `inner`; those it leaves open are `outer`'s (row SYNC-DEV-7).
+/// The parts of `inner`; those it leaves open are `outer`'s.
 device_name merge(const device_name& inner, const device_name& outer);
 
-/// Where a process stands: what a name means that doesn't say (rows SYNC-DEV-1 and 5).
+/// A process's job and task: they fill a name's open parts.
 struct process_place {
   std::string job = "localhost";
   std::uint32_t task = 0;
@@ -53,11 +53,12 @@ struct process_place {
 device_name canonicalize(const device_name& name, const device_name& fallback = {},
                          const process_place& place = {});
 
-/// The same on texts. `invalid_argument` as `parse_device_name`.
+/// `canonicalize` of texts: the full name of `name`. `invalid_argument` as `parse_device_name`.
 result<std::string> canonicalize(std::string_view name, std::string_view fallback = "",
                                  const process_place& place = {});
 
-/// `name` in full inside nested device scopes, `scopes` outermost first (rows SYNC-DEV-6 and 7).
+/// `name` in full inside nested device scopes, `scopes` outermost first: inner parts win over outer
+/// ones.
 device_name resolve(const device_name& name, std::span<const device_name> scopes,
                     const process_place& place = {});
 

@@ -46,8 +46,8 @@ bool has_gpu(const sync_state& of) {
 } // namespace
 
 std::uint32_t distributed_source::steps_ahead() const {
-  // What is made on a device is not fetched to it (row SYNC-OPT-1); the default strategy's dataset
-  // is iterated as it is (row SYNC-DEF-5).
+  // What is made on a device is not fetched to it; the default strategy's dataset
+  // is iterated as it is.
   if (of_->is_standard() || options_.input.place_dataset_on_device)
     return 0;
   // A lane beside replicas that compute on the same cores costs more than it saves, measured: it

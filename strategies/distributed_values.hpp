@@ -13,13 +13,13 @@
 
 #include <troupe/core/error.hpp>
 
-/// Values with one component a replica (rows SYNC-VOC-4, SYNC-REG, SYNC-LOC, SYNC-PRV).
+/// Values with one component a replica.
 namespace troupe {
 
-/// One component for each local replica, in replica order. Mirrored: they are promised to be equal.
-/// As an argument of `strategy::run` each replica gets its own (row SYNC-RUN-2). A plain value;
-/// what it holds may share memory. Of a replica that had no data in a step there is no result: its
-/// component is empty, and reductions pass it over.
+/// A value with one component for each local replica, in replica order. Mirrored: the components
+/// are promised to be equal. As an argument of `strategy::run` each replica gets its own component.
+/// A plain value; the components may share memory. A replica that had no data in a step has no
+/// result: its component is empty, and reductions pass it over.
 template <class T>
 class per_replica {
 public:
@@ -39,10 +39,11 @@ public:
   bool is_mirrored() const { return mirrored_; }
   /// Whether replica `i` had no data, so that its component means nothing.
   bool is_absent(std::size_t i) const { return i < absent_.size() && absent_[i]; }
-  /// One for each replica; none: all are there.
+  /// Whether each replica had no data; empty: all had.
   const std::vector<bool>& absent() const { return absent_; }
   void set_absent(std::vector<bool> absent) { absent_ = std::move(absent); }
-  /// Of local replica `i`; throws `out_of_range`. Of a temporary, here and below, by value.
+  /// The component of local replica `i`; throws `out_of_range`. A temporary gives its components by
+  /// value, here and below.
   const T& operator[](std::size_t i) const& {
     check(i);
     return components_[i];
@@ -55,7 +56,7 @@ public:
     check(i);
     return std::move(components_[i]);
   }
-  /// Row SYNC-LOC-1.
+  /// The components, in replica order.
   const storage& local_results() const& { return components_; }
   storage local_results() && { return std::move(components_); }
   auto begin() const { return components_.begin(); }
@@ -89,7 +90,7 @@ bool operator==(const per_replica<T>& a, const per_replica<T>& b) {
   return a.is_mirrored() == b.is_mirrored() && a.local_results() == b.local_results();
 }
 
-/// Components that are equal by promise.
+/// A mirrored value: components that are equal by promise.
 template <class T>
 per_replica<T> mirrored(std::vector<T> components) {
   return per_replica<T>{std::move(components), true};
@@ -104,7 +105,8 @@ struct is_per_replica<per_replica<T>> : std::true_type {};
 
 namespace detail {
 
-/// `select`: what replica i sees of an x. `regroup`: the x of all replicas as one nest.
+/// A nest's two directions. `select`: replica i's view of an x. `regroup`: the replicas' xs as one
+/// nest.
 template <class X>
 struct nest {
   static const X& select(const X& x, std::size_t) { return x; }
@@ -119,7 +121,7 @@ struct nest<per_replica<T>> {
   static regrouped regroup(std::vector<per_replica<T>> xs) { return regrouped{std::move(xs)}; }
 };
 
-/// Which components of the distributed values in a nest are absent; nothing else keeps that.
+/// Marks the absent components of the distributed values in a nest; nothing else keeps that.
 template <class X>
 void note_absent(X&, const std::vector<bool>&) {}
 template <class T>
@@ -167,7 +169,7 @@ using selected_t = std::decay_t<decltype(nest<X>::select(std::declval<const X&>(
 template <class X>
 using regrouped_t = typename nest<X>::regrouped;
 
-/// Row SYNC-REG-2.
+/// Throws `mismatch`: lists of replicas differ in length, or maps in their keys.
 [[noreturn]] void nests_differ(const std::string& what, std::size_t replica, std::size_t size,
                                std::size_t first);
 
@@ -301,16 +303,15 @@ private:
 
 } // namespace detail
 
-/// What replica `i` sees of a nest: its own component of each distributed value, all else as it is
-/// (rows SYNC-RUN-2, SYNC-REG-7). Throws `out_of_range`.
+/// Replica `i`'s view of a nest: its own component of each distributed value, all else as it is.
+/// Throws `out_of_range`.
 template <class X>
 detail::selected_t<X> select_replica(std::size_t i, const X& x) {
   return detail::nest<X>::select(x, i);
 }
 
 /// The replicas' nests as one nest of distributed values: tuples, pairs, arrays, and vectors of the
-/// same length and maps with the same keys, element by element; else `mismatch` (rows SYNC-REG-1 to
-/// REG-6).
+/// same length and maps with the same keys, element by element; else `mismatch`.
 template <class X>
 detail::regrouped_t<X> regroup(std::vector<X> xs) {
   return detail::nest<X>::regroup(std::move(xs));

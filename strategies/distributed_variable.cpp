@@ -93,7 +93,7 @@ const distributed_variable& distributed_variable::assign(const per_replica<tenso
   return *this;
 }
 const distributed_variable& distributed_variable::assign(const distributed_variable& value) const {
-  // Without an aggregation, one whose copies are equal is as good as a number (row SYNC-ONW-11).
+  // Without an aggregation, one whose copies are equal is as good as a number.
   const bool as_number =
     aggregation() == variable_aggregation::none && value.core_->keeps_copies_equal();
   return change(write::assign, value.read(), as_number);

@@ -81,7 +81,7 @@ struct lambda_step {
   static const void* key() { return &registered; }
 };
 
-/// The same for a function that builds a T on each worker.
+/// Registers a captureless lambda that builds a T on each worker, as `lambda_step` does for steps.
 template <class F>
 struct lambda_resource {
   using made = std::decay_t<std::invoke_result_t<F>>;

@@ -9,22 +9,22 @@
 
 #include <troupe/core/result.hpp>
 
-/// Which dense tensors of a batch share a collective. Plans only: they count bytes and elements and
-/// touch no tensor. Pure functions; any thread. Source: TensorFlow's cross-device operations, rows
-/// SYNC-COL-C, COL-D, NCC-1 and NCC-2.
+/// Plans of which dense tensors of a batch share a collective. Plans only: they count bytes and
+/// elements and touch no tensor. Pure functions; any thread. Source: TensorFlow's cross-device
+/// operations.
 namespace troupe {
 
 /// Positions, in the caller's order of tensors, that one collective carries one after the other.
 using gradient_pack = std::vector<std::size_t>;
 
 /// Groups neighbours: a pack takes tensors until it holds `bytes_per_pack` or more, then the next
-/// one starts (row SYNC-COL-C). One pack when `bytes_per_pack` is 0 or any size is unknown; no pack
-/// without tensors. Never an empty pack. `invalid_argument` when `bytes_per_pack` is negative.
+/// one starts. One pack when `bytes_per_pack` is 0 or any size is unknown; no pack without tensors.
+/// Never an empty pack. `invalid_argument` when `bytes_per_pack` is negative.
 result<std::vector<gradient_pack>> group_by_bytes(
   std::span<const std::optional<std::uint64_t>> sizes_bytes, std::int64_t bytes_per_pack);
 
-/// The same over the tensors from last to first, for the last layer's gradients are ready first
-/// (row SYNC-COL-D). Positions are the caller's.
+/// `group_by_bytes` over the tensors from last to first, since the last layer's gradients are ready
+/// first. Positions are the caller's.
 result<std::vector<gradient_pack>> plan_gradient_packs(
   std::span<const std::optional<std::uint64_t>> sizes_bytes, std::int64_t bytes_per_pack);
 
@@ -43,8 +43,8 @@ struct tensor_segment {
   friend bool operator==(const tensor_segment&, const tensor_segment&) = default;
 };
 
-/// What one all-reduce carries: segments in the tensors' order. Without segments there is nothing
-/// to send.
+/// The load of one all-reduce: segments in the tensors' order. Without segments there is nothing to
+/// send.
 struct gradient_part {
   std::uint64_t count = 0; ///< elements
   std::vector<tensor_segment> segments{};
@@ -52,8 +52,8 @@ struct gradient_part {
 };
 
 /// Cuts tensors of these numbers of elements, laid end to end, in `num_packs` equal parts; the last
-/// takes the remainder (row SYNC-NCC-2). 0: no packing, a part per tensor. `invalid_argument` when
-/// `num_packs` is negative (row SYNC-NCC-1) or over 65,536.
+/// takes the remainder. 0: no packing, a part per tensor. `invalid_argument` when `num_packs` is
+/// negative or over 65,536.
 result<std::vector<gradient_part>> plan_equal_parts(std::span<const std::uint64_t> counts,
                                                     std::int64_t num_packs);
 

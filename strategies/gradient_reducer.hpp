@@ -11,13 +11,13 @@ namespace troupe {
 
 class replica_context;
 
-/// The same on all replicas, but for the deadline.
+/// Options of a gradient reducer: the same on all replicas, except the deadline.
 struct gradient_reducer_options {
   reduce_op op = reduce_op::sum; ///< or mean: the sum times 1 / replicas
-  /// Of f32; a larger gradient has a bucket of its own.
+  /// Bytes of f32 in a bucket; a larger gradient has a bucket of its own.
   std::size_t bucket_bytes = std::size_t{4} << 20;
   bool bf16 = false; ///< half the bytes on the way; the sum is of rounded numbers
-  /// Of each wait; one that is not given is the strategy's `collective_timeout`.
+  /// Deadline of each wait; one that is not given is the strategy's `collective_timeout`.
   duration deadline = no_deadline_given;
 };
 
@@ -31,16 +31,19 @@ struct gradient_reducer_options {
 /// gradients hold after an error is undefined, and the run has failed.
 class gradient_reducer {
 public:
-  /// `invalid_argument` for other operators than sum and mean.
+  /// A reducer of a replica, for `replica_context::gradient_reducer`. `invalid_argument` for other
+  /// operators than sum and mean.
   gradient_reducer(replica_context& ctx, gradient_reducer_options options);
 
-  /// `gradient` (f32, on the replica's device) is enqueued on `ctx.device().stream()`, or that
-  /// stream waits for it; it becomes the replicas' sum in place, for whoever looks after `finish`.
-  /// `dtype_mismatch`, `invalid_argument` for other types and places.
+  /// Hands in a gradient: f32, on the replica's device, enqueued on `ctx.device().stream()` or
+  /// waited for by that stream. The gradient becomes the replicas' sum in place; it may be read
+  /// after `finish`. `dtype_mismatch` for another dtype, `invalid_argument` for another device and
+  /// a tensor without a value.
   void add(const device_tensor& gradient);
-  /// The rest goes too; waits until all sums are there. Then the next step's gradients may come.
+  /// Sends the last bucket and waits until all sums are there. Then the next step's gradients may
+  /// come. `deadline`, `peer_lost`, `mismatch`, `collective_failed`.
   void finish();
-  /// Buckets that went since it was made.
+  /// Number of buckets sent since the reducer was made.
   std::uint64_t bucket_count() const { return buckets_; }
 
 private:

@@ -7,11 +7,11 @@
 
 #include <troupe/core/result.hpp>
 
-/// What a user's input and value functions are told, and how input and steps are run. Plain values;
-/// any thread. Source: tf.distribute, rows SYNC-ICX-1 to 4, VCX-1, OPT-I, OPT-1 and OPT-2.
+/// Arguments of a user's input and value functions, and options of input. Plain values; any thread.
+/// Source: tf.distribute.
 namespace troupe {
 
-/// Which input pipeline a dataset function makes a dataset for.
+/// The input pipeline that a dataset function makes a dataset for.
 struct input_context {
   std::uint32_t num_input_pipelines = 1;
   std::uint32_t input_pipeline_id = 0; ///< below `num_input_pipelines`
@@ -26,7 +26,7 @@ struct input_context {
 /// "input pipeline 1 of 3, 6 replicas in sync".
 std::string to_string(const input_context& x);
 
-/// Which replica a value function makes a value for.
+/// The replica that a value function makes a value for.
 struct value_context {
   std::uint32_t replica_id_in_sync_group = 0; ///< below `num_replicas_in_sync`
   std::uint32_t num_replicas_in_sync = 1;
@@ -45,7 +45,7 @@ enum class input_replication : std::uint8_t {
 /// "per_worker"; "input_replication(7)" for a value outside the enum.
 std::string to_string(input_replication mode);
 
-/// How input reaches the replicas (row SYNC-OPT-I).
+/// How input reaches the replicas.
 struct input_options {
   /// Put batches on the replica's device ahead of time. Unset: yes, where a replica is on a GPU.
   /// Where all are on CPUs there is nothing to fetch, and steps are made ahead, by a lane of the
@@ -62,15 +62,15 @@ struct input_options {
   friend bool operator==(const input_options&, const input_options&) = default;
 };
 
-/// What the options are for.
+/// The call that the options are for.
 enum class input_source : std::uint8_t {
   dataset = 0,         ///< distribute_dataset
   dataset_function = 1 ///< distribute_datasets_from_function
 };
 
-/// Whether `options` can be had (rows SYNC-OPT-1 and 2): a dataset on the device takes
-/// `per_replica` and no explicit prefetch; `per_replica` takes a mirrored strategy (`is_mirrored`)
-/// and a dataset function. `invalid_argument` names the options and their values.
+/// Whether `options` can be had: a dataset on the device takes `per_replica` and no explicit
+/// prefetch; `per_replica` takes a mirrored strategy (`is_mirrored`) and a dataset function.
+/// `invalid_argument` names the options and their values.
 result<void> check_input_options(const input_options& options, input_source source,
                                  bool is_mirrored);
 
@@ -80,10 +80,9 @@ result<std::vector<input_context>> input_contexts(std::uint32_t num_workers,
                                                   std::uint32_t replicas_per_worker,
                                                   input_replication mode);
 
-/// A context for each of the worker's replicas in order; ids are global: worker *
-/// replicas_per_worker
-/// + local replica (rows SYNC-VFF-1 and 6). `invalid_argument` as above, and when `worker` is not
-/// below `num_workers`.
+/// A context for each of the worker's replicas in order. Ids are global: the worker times the
+/// replicas per worker, plus the local replica. `invalid_argument` as above, and when `worker` is
+/// not below `num_workers`.
 result<std::vector<value_context>> value_contexts(std::uint32_t num_workers,
                                                   std::uint32_t replicas_per_worker,
                                                   std::uint32_t worker);

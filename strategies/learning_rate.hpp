@@ -71,8 +71,8 @@ private:
   schedule_spec spec_{};
 };
 
-/// `invalid_argument` names the field and the value: rates are finite and not negative, steps
-/// ascend, decays divide by at least 1.
+/// Whether a schedule can be used. `invalid_argument` names the field and the value: rates are
+/// finite and not negative, steps ascend, decays divide by at least 1.
 result<void> validate(const schedule_spec& schedule);
 
 } // namespace troupe

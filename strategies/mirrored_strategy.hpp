@@ -9,6 +9,7 @@
 /// The strategies of one process.
 namespace troupe {
 
+/// How long replicas wait for each other.
 struct replica_options {
   /// How long a collective call waits for replicas that do not come.
   duration collective_timeout = limits::replica_call;
@@ -17,13 +18,14 @@ struct replica_options {
   std::uint64_t grace_ms = 10'000;
 };
 
-/// All on one device; results are not wrapped (rows SYNC-ONE).
+/// One replica on one device, with variables there; results are not wrapped.
 class one_device_strategy : public strategy {
 public:
-  /// `device`: "cpu:0", "/cpu:0" or its name in full. `device_unavailable` says what there is.
+  /// `device`: "cpu:0", "/cpu:0" or its name in full. `device_unavailable` names the devices of
+  /// this process; `invalid_argument` for a text that is no device name.
   one_device_strategy(runtime& rt, const std::string& device, replica_options options = {});
 
-  /// What `f` returns, bare.
+  /// Calls `f` on the replica and returns its result, not wrapped.
   template <class F, class... Args>
   auto run(F f, Args... args) const {
     using R = detail::replica_result_t<F, Args...>;
@@ -33,15 +35,14 @@ public:
       return strategy::run(std::move(f), std::move(args)...)[0];
   }
 
-  /// What `f` returns, bare (row SYNC-VFF-5).
+  /// Calls `f(value_context)` once and returns its result, not wrapped.
   template <class F>
   auto distribute_values_from_function(F f) const {
     return select_replica(0, strategy::distribute_values_from_function(std::move(f)));
   }
 };
 
-/// One replica on each of some devices of this process; variables have a copy with each (rows
-/// SYNC-MIR).
+/// One replica on each of some devices of this process; variables have a copy on each.
 class mirrored_strategy : public strategy {
 public:
   /// Without `devices`: all GPUs, else `cpu:0` alone. `invalid_argument` for duplicates and an
@@ -50,12 +51,13 @@ public:
                              replica_options options = {});
 };
 
-/// One replica on each compute device; variables exist once, on the parameter device (rows
-/// SYNC-CEN).
+/// One replica on each compute device; variables exist once, on the parameter device. In a replica
+/// an assignment needs an aggregation; the result is assigned once.
 class central_storage_strategy : public strategy {
 public:
-  /// Without `devices`: all GPUs, else `cpu:0`. The parameter device: the only compute device if
-  /// there is one, else `cpu:0`.
+  /// Without `devices`: all GPUs, else `cpu:0`. Default parameter device: the only compute device
+  /// if there is exactly one, else `cpu:0`. `invalid_argument` for duplicates and an empty list;
+  /// `device_unavailable` for a device that this process does not have.
   explicit central_storage_strategy(runtime& rt,
                                     std::optional<std::vector<std::string>> devices = {},
                                     std::optional<std::string> parameter_device = {},

@@ -48,8 +48,8 @@ struct adam {
   bool lazy = false;
 };
 
-/// Any of them, or none: such variables take assignments and scatters only. Constructors throw
-/// `invalid_argument` naming the field and the value.
+/// An optimizer of a variable: one of the above, or none. A variable without one takes assignments
+/// and scatters only. Constructors throw `invalid_argument` naming the field and the value.
 class optimizer {
 public:
   optimizer() = default;
@@ -64,7 +64,7 @@ private:
   optimizer_spec spec_{};
 };
 
-/// `invalid_argument` names the field and the value.
+/// Whether the parameters are in their domains. `invalid_argument` names the field and the value.
 result<void> validate(const optimizer_spec& optimizer);
 
 // --- initializers
@@ -72,19 +72,21 @@ result<void> validate(const optimizer_spec& optimizer);
 // Same seed, name and row: same values, however the variable is cut. Constructors of wrong values
 // throw `invalid_argument` naming the field and the value.
 
+/// All elements 0; `ones` 1; `constant` `value`.
 initializer_spec zeros();
 initializer_spec ones();
 initializer_spec constant(float value);
-/// [low, high).
+/// f32 or f64 values uniform in [low, high).
 initializer_spec random_uniform(float low = -0.05f, float high = 0.05f, std::uint64_t seed = 0);
+/// Normal values.
 initializer_spec random_normal(float mean = 0.0f, float stddev = 0.05f, std::uint64_t seed = 0);
-/// Normal, redrawn beyond two deviations.
+/// Normal values, redrawn beyond two deviations.
 initializer_spec truncated_normal(float mean = 0.0f, float stddev = 0.05f, std::uint64_t seed = 0);
-/// Uniform within sqrt(6 / (fan in + fan out)).
+/// Uniform values within sqrt(6 / (fan in + fan out)).
 initializer_spec glorot_uniform(std::uint64_t seed = 0);
-/// Truncated normal, of deviation sqrt(2 / fan in) once truncated.
+/// Truncated normal values, of deviation sqrt(2 / fan in) once truncated.
 initializer_spec he_normal(std::uint64_t seed = 0);
-/// 1 where row == column; for rank 2.
+/// 1 where row == column, else 0; for rank 2.
 initializer_spec identity();
 
 /// Whether `spec` can start a variable of that type and shape: integers take zeros, ones, a whole

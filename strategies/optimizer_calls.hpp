@@ -6,7 +6,7 @@
 #include <troupe/strategies/distributed_variable.hpp>
 #include <troupe/strategies/strategy.hpp>
 
-/// What training loops ask of the optimizers of distributed variables, beside
+/// Calls of training loops to the optimizers of distributed variables, beside
 /// `replica_context::apply`.
 namespace troupe {
 

@@ -18,28 +18,29 @@
 
 namespace troupe {
 
+/// How variables are divided and placed.
 struct parameter_server_options {
-  /// How variables are cut along axis 0; none: not at all.
+  /// How variables are cut into shards along axis 0; none: they stay whole.
   troupe::partitioner partitioner{};
-  /// Which server the next shard goes to.
+  /// How shards are spread over the servers.
   troupe::placement placement = troupe::placement::round_robin;
-  /// Where the cluster was read from, for who asks the strategy.
+  /// The resolver that `cluster_resolver` returns; null: none.
   std::shared_ptr<const cluster_resolver> resolver{};
 };
 
-/// Values of rows [row_begin, row_begin + shape[0]) of a variable, called once a shard (row
-/// PS-H11).
+/// Initial values of one shard: called once for each shard, with the shard's shape and its first
+/// row in the whole variable. Must return a tensor of that shape and of the variable's dtype.
 using shard_initializer = std::function<tensor(const shape_t& shape, std::int64_t row_begin)>;
 
-/// What to make. `initial` is a rule that the servers follow, a whole value, or a function called
-/// here once a shard.
+/// Options of a new variable. `initial` is a rule that the servers follow, a whole value, or a
+/// function called here once for each shard.
 struct variable_options {
   std::string name{}; ///< empty: "variable_N"
   shape_t shape{};    ///< may be empty when `initial` is a tensor
   troupe::dtype type = dtype::f32;
   std::variant<initializer_spec, tensor, shard_initializer> initial{initializer_spec{}};
   troupe::optimizer optimizer{};
-  /// Put on that variable's server, never cut (row PS-V5).
+  /// The new variable goes to the server of this one's first shard and stays whole.
   variable colocate_with{};
 };
 
@@ -50,16 +51,16 @@ class strategy_state;
 /// Variables on parameter servers, updates as they come: the strategy of `cluster_coordinator`. A
 /// handle; copies share one strategy. The coordinator's program only.
 ///
-/// As a `strategy` it has one replica, here: inside its `scope` the ambient functions tell of it,
-/// `create_variable` makes variables on the servers, and scopes of other strategies are refused
-/// (row SYNC-CTX-9). What runs on workers goes through the coordinator.
+/// As a `strategy` it has one replica, here: inside its `scope` the ambient functions tell of it
+/// and `create_variable` makes variables on the servers. Entering its scope while another strategy
+/// is active throws `wrong_state`. What runs on workers goes through the coordinator.
 class parameter_server_strategy : public strategy {
 public:
   /// Throws `bad_config` for a runtime that is not a coordinator's.
   explicit parameter_server_strategy(runtime& rt, parameter_server_options options = {});
 
-  /// Runs `f` in this process, on the one replica; its result is bare. The trace says that it runs
-  /// outside a closure (rows PS-N1, PS-N2).
+  /// Runs `f` in this process, on the one replica, and returns its result, not wrapped. The trace
+  /// notes a call outside a closure; it is no error.
   template <class F, class... Args>
   auto run(F f, Args... args) const {
     note_outside("run");
@@ -69,7 +70,8 @@ public:
     else
       return strategy::run(std::move(f), std::move(args)...)[0];
   }
-  /// As `strategy::reduce`.
+  /// Reduces over the one replica: see `strategy::reduce`. The trace notes a call outside a
+  /// closure.
   template <class Op, class X, class... Axis>
   tensor reduce(const Op& op, const X& value, const Axis&... axis) const {
     note_outside("reduce");
@@ -80,12 +82,14 @@ public:
     return reduce(op, value, std::vector<std::int64_t>{axis});
   }
 
-  /// Throws `mismatch` for a name that is taken, `invalid_argument` and `shape_mismatch` naming the
-  /// field.
+  /// Makes a variable on the servers and waits until they have it. Throws `mismatch` for a name
+  /// that is taken; `invalid_argument` naming the field and the value (initializer, optimizer,
+  /// shape, partitioner); `shape_mismatch` when `shape` or an initializer's value does not fit;
+  /// `wrong_state` inside a step or a dataset function; `unavailable` naming a server.
   variable create_variable(variable_options options);
   /// All variables made so far, in order.
   variable_list variables() const;
-  /// For the coordinator.
+  /// The state that the strategy's handles share, for the coordinator.
   const std::shared_ptr<detail::strategy_state>& servers() const { return servers_; }
 
 private:
@@ -94,7 +98,8 @@ private:
 };
 
 /// Makes a variable with the ambient strategy. Throws `wrong_state` outside a parameter server
-/// strategy's scope, and inside a dataset function (row PS-L3).
+/// strategy's scope, and inside a dataset function or step; else as
+/// `parameter_server_strategy::create_variable`.
 variable create_variable(variable_options options);
 
 } // namespace troupe

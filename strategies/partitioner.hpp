@@ -44,7 +44,7 @@ public:
   std::vector<std::int64_t> operator()(const shape_t& shape, dtype type) const {
     return function_(shape, type);
   }
-  /// For messages: "min_size_partitioner(262144, 2)".
+  /// The partitioner's name in messages: "min_size_partitioner(262144, 2)".
   const std::string& name() const noexcept { return name_; }
 
 private:
@@ -65,9 +65,9 @@ private:
   std::int64_t shards_;
 };
 
-/// As many parts as `min_shard_bytes` goes into the variable's bytes, rounded up as TensorFlow
-/// does, at most `max_shards` and one per row. So, against the name, a part has `min_shard_bytes`
-/// at most (but for a row's rounding) until `max_shards` or the rows are reached.
+/// Gives as many parts as `min_shard_bytes` goes into the variable's bytes, rounded up as
+/// TensorFlow does, at most `max_shards` and one per row. So, against the name, a part has
+/// `min_shard_bytes` at most (but for a row's rounding) until `max_shards` or the rows are reached.
 class min_size_partitioner {
 public:
   /// Throws `invalid_argument` when an argument is < 1. `bytes_per_string` is kept for parity; no
@@ -83,7 +83,7 @@ private:
   std::int64_t max_shards_;
 };
 
-/// As few parts as keep each at `max_shard_bytes` or less where rows are that small, at most
+/// Gives as few parts as keep each at `max_shard_bytes` or less where rows are that small, at most
 /// `max_shards`.
 class max_size_partitioner {
 public:
@@ -109,23 +109,22 @@ struct row_range {
 };
 
 /// The "div" split of `rows` rows into `n` contiguous shards: the first rows % n of them have one
-/// row more (rows PS-H4, PS-H5). Throws `invalid_argument` when `n` < 1 or `rows` < 0.
+/// row more. Throws `invalid_argument` when `n` < 1 or `rows` < 0.
 std::vector<row_range> shard_rows(std::int64_t rows, std::int64_t n);
 
-/// Shards of a variable: 1 without a partitioner or axis, else what `how` (may be null) says, at
-/// most one per row (rows PS-H1 to PS-H3). `invalid_argument` names the partitioner and what it
-/// returned.
+/// Number of shards of a variable: 1 without a partitioner or axis, else what `how` (may be null)
+/// says, at most one per row. `invalid_argument` names the partitioner and what it returned: only
+/// axis 0 may be cut, and in at least one part.
 result<std::int64_t> shard_count(const shape_t& shape, dtype type, const partitioner* how);
 
-/// Cuts and places a new variable (rows PS-H1 to PS-H7). The counter of `where` does not move when
-/// this fails. `invalid_argument` as `shard_count`, for `servers` == 0 and for a shape that no
-/// tensor can have.
+/// Cuts and places a new variable: `shard_rows` of `shard_count` shards, each placed in turn. The
+/// counter of `where` does not move when this fails. `invalid_argument` as `shard_count`, for
+/// `servers` == 0 and for a shape that no tensor can have.
 result<std::vector<shard_spec>> plan_shards(const shape_t& shape, dtype type,
                                             const partitioner* how, placement_policy& where,
                                             std::uint32_t servers);
 
-/// A variable that goes where another one is: one shard on `server`; the counter does not move (row
-/// PS-V5).
+/// A variable that goes where another one is: one shard on `server`; the counter does not move.
 std::vector<shard_spec> plan_colocated(const shape_t& shape, std::uint32_t server);
 
 } // namespace troupe

@@ -8,14 +8,15 @@
 
 namespace troupe {
 
-/// Drops a resource on all workers when the last handle goes. Implemented by the cluster.
+/// Ownership of a per-worker resource: the last handle that goes drops it on all workers.
+/// Implemented by the cluster.
 class resource_lease {
 public:
   virtual ~resource_lease() = default;
 };
 
-/// One T on every worker, built there. As an argument of a step it stands for the executing
-/// worker's own (row PS-B4).
+/// A T on every worker, built there. As an argument of `schedule` it stands for the T of the worker
+/// that runs the closure, chosen anew at each attempt. A handle; any thread.
 template <class T>
 class per_worker {
 public:

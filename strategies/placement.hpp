@@ -4,15 +4,16 @@
 #include <memory>
 #include <vector>
 
-/// Which server gets the next shard. One object per strategy; one thread at a time.
+/// Chooses the server of each new shard. One object per strategy; one thread at a time.
 namespace troupe {
 
 /// How new shards are spread over the servers.
 enum class placement : std::uint8_t {
-  round_robin = 0, ///< by a counter, whatever their size (rows PS-V1, PS-V2, PS-V6)
+  round_robin = 0, ///< server 0, 1, 2, ... in turn, whatever their size
   by_bytes = 1,    ///< to the server that was given the fewest bytes so far
 };
 
+/// A rule that gives each new shard a server.
 class placement_policy {
 public:
   virtual ~placement_policy() = default;
@@ -33,7 +34,7 @@ private:
   std::uint64_t count_ = 0;
 };
 
-/// The server with the fewest bytes; among equals the lowest index.
+/// Gives the server with the fewest bytes; among equals the lowest index.
 class by_bytes_placement final : public placement_policy {
 public:
   std::uint32_t next(std::uint32_t servers, std::uint64_t bytes) override;

@@ -9,10 +9,10 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/time.hpp>
 
-/// When a group of workers saves because one of them is about to be taken away. Source:
-/// TensorFlow's PreemptionCheckpointHandler, rows SYNC-PRE-3 to 10.
+/// Agreement of a group of workers on the step at which all save, because one of them is about to
+/// be taken away. Source: TensorFlow's PreemptionCheckpointHandler.
 ///
-/// A round agrees on one step for all. What each worker is in it:
+/// A round agrees on one step for all. The states of a worker in a round:
 ///
 ///     idle --own notice--> proposing --all acknowledged--> decided --step reached--> saved
 ///      |                       | hears of a proposer with a lower number        ^
@@ -20,7 +20,7 @@
 ///
 /// A proposer holds between two calls and asks for its own counter + 1. A follower answers with the
 /// first step at which it can still save and doesn't run past that, so the largest answer suits all
-/// (INV-PRE-1: every member saves the same step, once a round). As long as every call has a
+/// (invariant: every member saves the same step, once a round). As long as every call has a
 /// collective, no peer is ahead of a proposer that holds, and the step is its counter + 1. Of
 /// several proposers the lowest number goes on; it never answers another, so no other can decide.
 namespace troupe {
@@ -31,7 +31,7 @@ struct preemption_options {
   duration grace{};
   int exit_code = 42;
 
-  /// For Google's compute engine: an hour, code 143.
+  /// The settings for Google's compute engine: an hour, code 143.
   static preemption_options for_gce();
 };
 
@@ -61,9 +61,10 @@ enum class preemption_action : std::uint8_t {
   save = 2, ///< save, then `saved`
 };
 
-/// One worker's part. Plain: no clock, no thread, no I/O; the owner serialises all calls and sends
-/// what `take_outgoing` gives. A member that is lost before a decision leaves the others holding:
-/// the owner bounds a hold with a deadline and starts over with a new core for the new group.
+/// A worker's part in the agreement. Plain: no clock, no thread, no I/O; the owner serialises all
+/// calls and sends what `take_outgoing` gives. A member that is lost before a decision leaves the
+/// others holding: the owner bounds a hold with a deadline and starts over with a new core for the
+/// new group.
 class preemption_core {
 public:
   /// `worker`: own number below `num_workers`. `restored_calls`: the counter of the checkpoint that
@@ -71,14 +72,14 @@ public:
   preemption_core(preemption_options options, std::uint32_t worker, std::uint32_t num_workers,
                   std::uint64_t restored_calls = 0);
 
-  /// This worker is to be taken away. False when ignored: it is not the first notice that this
-  /// worker knows of (row SYNC-PRE-10).
+  /// Notes that this worker is to be taken away. False when ignored: later notices than the first
+  /// one that this worker knows of, of whichever worker, are.
   bool on_notice(time_point now);
 
   /// `mismatch` names what in the message contradicts what was agreed; the message had no effect.
   result<void> on_message(const preemption_message& message);
 
-  /// What to do next. @pre no call is running, nothing is being saved, not `exits`.
+  /// The next action of the owner. @pre no call is running, nothing is being saved, not `exits`.
   preemption_action before_call(time_point now);
   /// @pre `before_call` gave `run`.
   void call_finished(time_point now);
@@ -87,20 +88,20 @@ public:
   /// The call or save that was begun failed: it does not count, and `before_call` stands again.
   void give_up() noexcept;
 
-  /// The code to leave with, once all is saved; none before (row SYNC-PRE-7).
+  /// The code to leave with, once all is saved; none before.
   std::optional<int> exits() const;
 
-  /// Calls finished over all restarts (row SYNC-PRE-4).
+  /// Calls finished over all restarts.
   std::uint64_t total_run_calls() const noexcept { return calls_; }
   /// Mean length of this process's calls; 0 before the first ended.
   duration average_call() const;
-  /// When this worker asks for the second save: its notice + grace - 3 * 2 * `average_call`. None
-  /// without a grace, or when no notice of its own counts (row SYNC-PRE-8).
+  /// The time at which this worker asks for the second save: its notice + grace - 3 * 2 *
+  /// `average_call`. None without a grace, or when no notice of its own counts.
   std::optional<time_point> second_save_at() const;
-  /// Where all save in a round (0 or 1); none before that is agreed. Decisions may overtake each
-  /// other, so the second can be known before the first.
+  /// The step at which all save in a round (0 or 1); none before that is agreed. Decisions may
+  /// overtake each other, so the second can be known before the first.
   std::optional<std::uint64_t> agreed_step(std::uint32_t round) const;
-  /// Who keeps this worker holding.
+  /// The workers that this worker waits for while it holds.
   std::vector<std::uint32_t> waiting_for() const;
   std::vector<preemption_outgoing> take_outgoing();
   /// "worker 1, 5 calls, running, noticed; round 0 follows 0 up to 6; round 1 idle": all that the

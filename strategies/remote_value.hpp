@@ -22,15 +22,16 @@ public:
   remote_handle() = default;
   remote_handle(std::shared_ptr<remote_state> state, std::shared_ptr<cluster> cluster)
     : state_{std::move(state)}, cluster_{std::move(cluster)} {}
-  /// The value's bytes once they are there. Throws the closure's own error, `cancelled` or
-  /// `aborted`.
+  /// The value's bytes; waits for them. Throws the closure's own error; `cancelled` when it was
+  /// cancelled; `aborted` when the value went with its worker; `unavailable` when the runtime has
+  /// ended or no worker lives for too long; `wrong_state` for an empty handle.
   const payload& wait() const;
-  /// The same; null when `deadline` passes first.
+  /// `wait` that returns null when `deadline` passes first.
   const payload* wait_until(time_point deadline) const;
   /// Whether the closure has ended, in whatever way.
   bool ended() const;
   const std::shared_ptr<remote_state>& state() const { return state_; }
-  /// now + `d` on the cluster's clock.
+  /// now + `d` on the cluster's clock. Throws `wrong_state` for an empty handle.
   time_point deadline_in(duration d) const;
 
 private:
@@ -39,21 +40,25 @@ private:
 };
 
 /// The result of a scheduled closure, at the coordinator. Copies share it. When the last copy goes
-/// before the closure ended, no result is sent (row PS-D6). Also an argument of later closures:
-/// those run once it has arrived.
+/// before the closure ended, no result is sent. A `remote_value<T>` is also an argument of later
+/// closures, where the step takes a T: they run once the value has arrived, and fail as
+/// `input_failed` when its closure failed. Any of the program's threads.
 template <class T>
 class remote_value {
 public:
   remote_value() = default;
   explicit remote_value(remote_handle handle) : handle_{std::move(handle)} {}
 
-  /// Waits for the value. May be called again, also after the worker has died (row PS-D4).
+  /// Waits for the value. May be called again, also after the worker has died: the value is at the
+  /// coordinator. Throws as `remote_handle::wait`. An error that it throws is still raised by the
+  /// next `schedule`, `join` or `done`.
   T fetch() const { return decode(handle_.wait()); }
-  /// Nothing when `timeout` passes first.
+  /// `fetch` that returns nothing when `timeout` passes first.
   std::optional<T> try_fetch(duration timeout) const {
     const auto* got = handle_.wait_until(handle_.deadline_in(timeout));
     return got ? std::optional<T>{decode(*got)} : std::nullopt;
   }
+  /// Whether the closure has ended, in whatever way. Never waits.
   bool ready() const { return handle_.ended(); }
   const remote_handle& handle() const { return handle_; }
 
@@ -67,14 +72,15 @@ private:
   remote_handle handle_{};
 };
 
-/// The end of a closure that returns nothing (row PS-D3).
+/// The end of a closure that returns nothing: `fetch` waits for it and gives no value.
 template <>
 class remote_value<void> {
 public:
   remote_value() = default;
   explicit remote_value(remote_handle handle) : handle_{std::move(handle)} {}
+  /// Waits until the closure has ended. Throws as `remote_handle::wait`.
   void fetch() const { handle_.wait(); }
-  /// False when `timeout` passes first.
+  /// `fetch` that returns false when `timeout` passes first.
   bool try_fetch(duration timeout) const {
     return handle_.wait_until(handle_.deadline_in(timeout)) != nullptr;
   }

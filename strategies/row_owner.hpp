@@ -9,25 +9,28 @@
 #include <troupe/core/specs.hpp>
 #include <troupe/core/tensor.hpp>
 
-/// Which shard owns a row. Pure functions; any thread. Source: part 1.S of the specification.
+/// The map from rows to shards. Pure functions; any thread. The div split gives shard i of n
+/// contiguous rows; the first rows % n shards have one row more. Source: TensorFlow's
+/// ShardedVariable.
 namespace troupe {
 
+/// A shard, and a row's number in it.
 struct row_owner {
   std::uint32_t shard = 0;
   std::int64_t local_row = 0;
   friend bool operator==(const row_owner&, const row_owner&) = default;
 };
 
-/// Owner of row `id` in the div split of `rows` rows over `shards` shards (row PS-Q2).
-/// `out_of_range` names the id (row PS-Q5); `invalid_argument` when `shards` is 0. Constant time.
+/// Owner of row `id` in the div split of `rows` rows over `shards` shards. `out_of_range` names the
+/// id; `invalid_argument` when `shards` is 0. Constant time.
 result<row_owner> owner_of_row(std::int64_t rows, std::uint32_t shards, std::int64_t id);
 
-/// Whether the shards are the div split of `rows` rows, as `owner_of_row` assumes (rows PS-Q4,
-/// PS-M10). `mismatch` names the first shard that is not.
+/// Whether the shards are the div split of `rows` rows, as `owner_of_row` assumes. `mismatch` names
+/// the first shard that is not.
 result<void> check_div_layout(std::int64_t rows, std::span<const shard_spec> shards);
 
-/// Whether `indices` can address rows: i64, rank 1 (row PS-Q3), each in [0, rows) (row PS-Q5).
-/// `dtype_mismatch`, `shape_mismatch`, `out_of_range` naming the position and the id.
+/// Whether `indices` can address rows: i64, rank 1, each in [0, rows). `dtype_mismatch`,
+/// `shape_mismatch`, `out_of_range` naming the position and the id.
 result<void> check_row_indices(const tensor& indices, std::int64_t rows);
 
 /// Rows of one shard that somebody wants: `local_rows[i]` belongs at `positions[i]` of the whole.
@@ -43,17 +46,18 @@ result<std::vector<shard_gather>> group_by_owner(std::span<const std::int64_t> i
                                                  std::int64_t rows,
                                                  std::span<const shard_spec> shards);
 
-/// The same for shards with any row counts, by search. `out_of_range` when no shard has the row.
+/// `group_by_owner` for shards with any row counts, by search. `out_of_range` when no shard has the
+/// row.
 result<std::vector<shard_gather>> group_by_range(std::span<const std::int64_t> ids,
                                                  std::span<const shard_spec> shards);
 
-/// Rows of one shard, in the order asked: [local_rows.size()] + row shape.
+/// Gives rows of one shard, in the order asked: [local_rows.size()] + row shape.
 using gather_shard_rows =
   std::function<tensor(std::uint32_t shard, std::span<const std::int64_t> local_rows)>;
 
-/// One call of `gather` per group, then all rows in the order asked (row PS-Q6): [total] + row
-/// shape, `total` being the ids that the groups came from. Throws `shape_mismatch`,
-/// `dtype_mismatch` when a shard answers with something else.
+/// Calls `gather` once per group and returns all rows in the order asked: [total] + row shape,
+/// `total` being the ids that the groups came from. Throws `shape_mismatch`, `dtype_mismatch` when
+/// a shard answers with something else.
 tensor gather_groups(std::span<const shard_gather> groups, dtype type, const shape_t& row_shape,
                      std::int64_t total, const gather_shard_rows& gather);
 

@@ -14,9 +14,8 @@
 
 namespace troupe {
 
-/// What the steps of `strategy_extended::run_steps_on_iterator` leave behind (row SYNC-EXT-9).
-/// Written in cross-replica context, or by all replicas of a run alike; read when the loop has
-/// ended.
+/// Outputs of the steps of `strategy_extended::run_steps_on_iterator`. Written in cross-replica
+/// context, or by all replicas of a run alike; read when the loop has ended.
 class step_context {
 public:
   using output = std::variant<tensor, per_replica<tensor>>;
@@ -27,17 +26,18 @@ public:
                             std::optional<reduction> op = {});
   void set_last_step_output(const std::string& name, const per_replica<tensor>& value,
                             std::optional<reduction> op = {});
-  /// Anything else, for each local replica when set in one; the last wins.
+  /// Keeps a value of any type under `name`, in a replica one for each local replica; the last
+  /// wins.
   template <class T>
   void set_non_tensor_output(const std::string& name, T value);
 
-  /// Throws `unknown_name`.
+  /// The output called `name`. Throws `unknown_name`.
   const output& last_step_output(const std::string& name) const;
-  /// A reduced one.
+  /// The output called `name`, which was reduced. Throws `unknown_name`.
   const tensor& last_step_tensor(const std::string& name) const;
   const std::map<std::string, output>& last_step_outputs() const { return last_; }
-  /// One in cross-replica context, one a local replica else. Throws `unknown_name`, also when the
-  /// output is of another type than T.
+  /// The values called `name`: one when set in cross-replica context, else one for each local
+  /// replica. Throws `unknown_name`, also when the output is of another type than T.
   template <class T>
   std::vector<T> non_tensor_output(const std::string& name) const;
 

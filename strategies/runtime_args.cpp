@@ -85,7 +85,7 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
     throw_failure(errc::bad_config, what + " has no job 'chief': where is the coordinator?");
   options.workers = spec.num_tasks("worker");
   options.servers = spec.num_tasks("ps");
-  options.server_tasks = spec.task_indices("ps"); // may have gaps (row PS-Z4)
+  options.server_tasks = spec.task_indices("ps"); // may have gaps
   options.worker_tasks = spec.task_indices("worker");
   options.coordinator_address = spec.task_address("chief", 0);
   options.described_by = what;

@@ -19,15 +19,14 @@
 
 /// Indexing as in numpy, on variables whose axis 0 may be cut into shards. Two steps: a plan says
 /// which rows of which shards are wanted and what to do with the other axes; applying it reads only
-/// those rows. Pure functions; any thread. Source: numpy's basic indexing; part 1.R of the
-/// specification. Assignment through a slice is not offered (row PS-X3).
+/// those rows. Pure functions; any thread. Source: numpy's basic indexing. Assignment through a
+/// slice is not offered.
 namespace troupe {
 
 template <class T>
 concept index_number = std::integral<T> && !std::same_as<std::remove_cv_t<T>, bool>;
 
-/// One of start, stop, step: an integer, or nothing. A tensor or a float does not compile (row
-/// PS-X2).
+/// A start, stop or step: an integer, or nothing. A tensor or a float does not compile.
 class slice_bound {
 public:
   constexpr slice_bound() = default;
@@ -58,13 +57,13 @@ struct new_axis_t {};
 /// An axis of extent 1.
 inline constexpr new_axis_t new_axis{};
 
-/// u8, shape: the leading extents of what is indexed. Picks where it is not 0; stands alone in an
-/// index.
+/// Picks the elements where `values` (u8, the leading extents of what is indexed) is not 0. Stands
+/// alone in an index.
 struct boolean_mask {
   tensor values{};
 };
 
-/// One item of an index. A bare tensor does not compile (row PS-X2).
+/// An item of an index. A bare tensor does not compile.
 class slice_item {
 public:
   template <index_number T>
@@ -83,7 +82,7 @@ private:
   std::variant<std::int64_t, slice, ellipsis_t, new_axis_t, boolean_mask> value_;
 };
 
-/// What to read and what to do with it.
+/// A plan of the rows to read and of what to do with them.
 struct slice_plan {
   std::vector<std::int64_t> rows{}; ///< global rows of axis 0, in the order wanted
   std::vector<std::vector<std::int64_t>>
@@ -97,7 +96,7 @@ struct slice_plan {
 /// step 0.
 result<std::vector<std::int64_t>> slice_positions(const slice& range, std::int64_t extent);
 
-/// `shape`: of what is indexed. `out_of_range` for an index past an end (row PS-X1);
+/// Plans an index of something of shape `shape`. `out_of_range` for an index past an end;
 /// `invalid_argument` for step 0, too many items, a second ellipsis, a mask beside other items;
 /// `dtype_mismatch`, `shape_mismatch` for the mask. Errors name the item and the axis.
 result<slice_plan> plan_slice(const shape_t& shape, std::span<const slice_item> items);

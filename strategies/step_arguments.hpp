@@ -87,7 +87,7 @@ template <class T>
 struct is_remote_type<remote_value<T>> : std::true_type {};
 template <class A>
 struct is_remote : is_remote_type<std::decay_t<A>> {};
-/// Of what a caller passes.
+/// Whether an argument that a caller passes holds a remote value anywhere.
 template <class A>
 inline constexpr bool holds_remote = any_leaf<is_remote, A>();
 
@@ -117,7 +117,7 @@ public:
     else
       return pieces<T>([this]<class X>(std::type_identity<X>) { return this->template take<X>(); });
   }
-  /// What has no mark.
+  /// The next value that has no mark.
   template <class T>
   T raw() {
     T out{};
@@ -213,7 +213,7 @@ inline constexpr bool is_variable =
   std::is_same_v<std::decay_t<P>, variable> || std::is_same_v<std::decay_t<P>, variable_list>;
 template <class P>
 struct is_component : std::bool_constant<is_resource<P> || is_variable<P>> {};
-/// Such a nest always travels in pieces.
+/// Whether P is a nest that holds resources or variables: such a nest always travels in pieces.
 template <class P>
 inline constexpr bool is_nest_of_components =
   !is_component<P>::value && form_of<P> != nest_form::leaf && any_leaf<is_component, P>();
@@ -231,7 +231,7 @@ R& take_resource(call_reader& in, worker_context& ctx) {
   return resource_as<std::remove_const_t<R>>(ctx, id);
 }
 
-/// Of a parameter P, or of a part X of a nest.
+/// Reads the next argument for a parameter X, or for a part X of a nest.
 template <class X>
 decltype(auto) take_part(call_reader& in, worker_context& ctx) {
   using plain = std::decay_t<X>;
@@ -280,7 +280,7 @@ struct call {
   std::vector<std::shared_ptr<const void>> keeps{};
 };
 
-/// What a caller passed, as it travels.
+/// Writes a caller's arguments as they travel.
 class call_writer {
 public:
   call_writer(call& to, bool with_marks) : call_{to}, with_marks_{with_marks} {

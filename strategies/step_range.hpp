@@ -13,14 +13,14 @@ class sync_state;
 }
 
 /// The steps of a training loop that are still to do: `for (auto step : strategy.steps(900))`
-/// begins at the strategy's committed step, so a program that was restored begins where it was
-/// (protocol 6.3): a checkpoint keeps the number as a counter, which is given to
-/// `set_committed_steps`. The end of an iteration commits its step; one that throws, or is left by
-/// `break`, is not committed and is done again by the next loop. In cross-replica context, one loop
-/// at a time; all workers run the same loop.
+/// begins at the strategy's committed step, so a program that was restored begins where it was: a
+/// checkpoint keeps the number as a counter, which is given to `set_committed_steps`. The end of an
+/// iteration commits its step; one that throws, or is left by `break`, is not committed and is done
+/// again by the next loop. In cross-replica context, one loop at a time; all workers run the same
+/// loop.
 class step_range {
 public:
-  /// For `strategy::steps`.
+  /// The constructor for `strategy::steps`.
   step_range(std::shared_ptr<detail::sync_state> of, std::int64_t end)
     : of_{std::move(of)}, end_{end} {}
 

@@ -263,7 +263,7 @@ tensor strategy::reduce(const reduction& op, const tensor& value,
   if (state_->count() == 1 || op.op == reduce_op::mean)
     return own;
   if (state_->options().workers == 1 && is_zero(own))
-    return own; // row SYNC-RTO-6
+    return own; // zeros stay zeros, whatever the number of replicas
   if (op.op == reduce_op::min || op.op == reduce_op::max)
     return own; // of equal values
   throw_failure(errc::invalid_argument, "reduce: a non-distributed value cannot be reduced with "
@@ -276,7 +276,7 @@ tensor strategy::gather(const per_replica<tensor>& value, std::int64_t axis) con
   check_count(*state_, "gather", value.size());
   if (state_->options().kind == detail::strategy_kind::tpu)
     for (std::size_t i = 1; i < value.size(); ++i)
-      if (value[i].shape() != value[0].shape()) // row SYNC-GAT-8
+      if (value[i].shape() != value[0].shape()) // TPUs gather equal shapes only
         refuse_shape(*state_, "gather", i, value[i].shape(), value[0].shape());
   if (state_->options().workers > 1) {
     auto like = with_value("gather", value)[0];
@@ -373,7 +373,7 @@ device_context& replica_context::device() {
   return *device_;
 }
 
-/// Row SYNC-CTX-25.
+/// Throws `wrong_state` outside the function of this replica, naming the context that is active.
 void replica_context::check_current(const char* what) const {
   auto* mode = innermost_mode();
   if (mode ? mode->kind == mode_kind::replica && mode->replica == this
@@ -505,7 +505,7 @@ tensor replica_context::all_gather(const tensor& x, std::int64_t axis,
 }
 
 bool replica_context::gathers_any_extent() const {
-  return state_->options().kind != detail::strategy_kind::tpu; // row SYNC-TPU-7
+  return state_->options().kind != detail::strategy_kind::tpu; // TPUs gather equal shapes only
 }
 
 tensor replica_context::gather_here(const tensor& x, std::int64_t axis,

@@ -31,7 +31,7 @@ std::optional<std::uint32_t> get_update_replica_id() {
 
 namespace {
 
-/// Row SYNC-COL-2.
+/// Throws `invalid_argument` for a variable of another strategy.
 void require_own(const sync_state& state, const char* what, const distributed_variable& v) {
   if (v.core()->of().get() != &state)
     throw_failure(errc::invalid_argument, std::string{what} + ": variable '" + v.name()
@@ -160,10 +160,9 @@ void update_each(const std::shared_ptr<sync_state>& in, const distributed_variab
   if (unmirrored && in->options().kind == strategy_kind::tpu && in->count() > 1
       && v.aggregation() != variable_aggregation::none
       && v.synchronization() != variable_synchronization::on_read)
-    throw_failure(errc::invalid_argument,
-                  "update: variable '" + v.name() + "' has aggregation "
-                    + std::string{to_string(v.aggregation())}
-                    + ": values must be mirrored, one is per replica"); // row SYNC-UPD-8
+    throw_failure(errc::invalid_argument, "update: variable '" + v.name() + "' has aggregation "
+                                            + std::string{to_string(v.aggregation())}
+                                            + ": values must be mirrored, one is per replica");
   for (std::size_t i = 0; i < v.components(); ++i)
     update_at(in, i, v.devices()[i], body);
 }

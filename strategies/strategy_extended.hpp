@@ -22,7 +22,7 @@
 #include <troupe/strategies/strategy.hpp>
 #include <troupe/transport/collective_group.hpp>
 
-/// What authors of optimizers, metrics and layers ask of a strategy (rows SYNC-RTO, UPD, COL, EXT).
+/// The calls of a strategy for authors of optimizers, metrics and layers.
 namespace troupe {
 
 /// A tensor with a copy on each of some devices. Copies share host memory; `device_context::put`
@@ -34,12 +34,12 @@ public:
   const tensor& value() const& { return value_; }
   tensor value() && { return std::move(value_); }
   operator const tensor&() const { return value_; }
-  /// "cpu:1", in the order in which they were named.
+  /// The devices, "cpu:1", in the order in which they were named.
   const std::vector<std::string>& devices() const& { return devices_; }
   std::vector<std::string> devices() && { return std::move(devices_); }
-  /// More than one device.
+  /// Whether the copies are on more than one device.
   bool is_mirrored() const { return devices_.size() > 1; }
-  /// One equal component for each device.
+  /// The value as one equal component for each device.
   per_replica<tensor> mirrored() const {
     return per_replica<tensor>{std::vector<tensor>(devices_.size(), value_), true};
   }
@@ -49,7 +49,7 @@ private:
   std::vector<std::string> devices_;
 };
 
-/// What is reduced: a distributed value, or one that is the same everywhere.
+/// The value that is reduced: a distributed one, or one that is the same everywhere.
 class reduction_input {
 public:
   reduction_input(tensor x) : value_{std::move(x)} {}
@@ -66,14 +66,14 @@ private:
   std::variant<tensor, per_replica<tensor>> value_;
 };
 
-/// Where a result goes. Never a list (row SYNC-RTO-2).
+/// The devices that a result goes to: a device, or those of a value or variable. Never a list.
 class destinations {
 public:
   /// A device: "/cpu:0", "cpu:1"; open parts come from the device scope around.
   destinations(std::string_view device) : where_{std::string{device}} {}
   destinations(const char* device) : where_{std::string{device}} {}
   destinations(const std::string& device) : where_{device} {}
-  /// The devices of its copies; its value stays.
+  /// The devices of the variable's copies; its value stays.
   destinations(const distributed_variable& variable) : where_{variable.devices()} {}
   destinations(const placed_tensor& at) : where_{at.devices()} {}
   /// Host memory.
@@ -89,27 +89,26 @@ private:
   std::variant<std::string, std::vector<std::string>, std::size_t> where_;
 };
 
-/// The component for which the running update function was called; none outside one (row
-/// SYNC-UPD-9).
+/// The component for which the running update function was called; none outside one.
 std::optional<std::uint32_t> get_update_replica_id();
 
-/// Variables made inside are placed as another one is (row SYNC-COL-1).
+/// Variables made inside are placed as another one is: same strategy, same devices.
 class colocate_scope : public lane_scope {
 public:
-  /// For `colocate_vars_with`.
+  /// The constructor for `colocate_vars_with`.
   colocate_scope(const detail::sync_state& in, const distributed_variable& with);
 };
 
-/// Variables made inside are on that one of their replica's devices (row SYNC-LOG-2).
+/// Variables made inside are on logical device `index` of their replica.
 class logical_device_scope : public lane_scope {
 public:
-  /// For `experimental_logical_device`.
+  /// The constructor for `experimental_logical_device`.
   logical_device_scope(const detail::sync_state& in, std::uint32_t index);
 };
 
 namespace detail {
 
-/// In update context of each copy of `v`, in order, on its device.
+/// Calls `body` in update context of each copy of `v`, in order, on its device.
 void update_each(const std::shared_ptr<sync_state>& in, const distributed_variable& v,
                  bool unmirrored, const std::function<void(std::size_t)>& body);
 void update_each_device(const std::shared_ptr<sync_state>& in,
@@ -159,7 +158,7 @@ struct unmirrored<std::tuple<Ts...>> {
   }
 };
 
-/// What an update function gave: a variable means its copy.
+/// The result of an update function, where a variable stands for its copy.
 template <class X>
 auto update_leaf(X&& x) {
   if constexpr (std::is_same_v<std::decay_t<X>, distributed_variable>)
@@ -179,7 +178,7 @@ struct update_leaf_of<void> {
 template <class F, class... Xs>
 using update_result_t = typename update_leaf_of<std::invoke_result_t<F&, Xs...>>::type;
 
-/// Numbers that are equal on all replicas count as the same number (row SYNC-REG-3).
+/// Numbers that are equal on all replicas count as the same number.
 template <class X>
 X mirrored_if_equal(const X& x) {
   return x;
@@ -195,7 +194,7 @@ requires std::is_arithmetic_v<T> per_replica<T> mirrored_if_equal(const per_repl
 } // namespace detail
 
 /// `select_replica` of a nest whose distributed values are all mirrored; `invalid_argument` when
-/// the components of one may differ (row SYNC-REG-8).
+/// the components of one may differ.
 template <class X>
 detail::selected_t<X> select_replica_mirrored(std::size_t i, const X& x) {
   if (detail::has_unmirrored(x))
@@ -209,25 +208,30 @@ detail::selected_t<X> select_replica_mirrored(std::size_t i, const X& x) {
 /// The wider API of a strategy. A handle; called in cross-replica context, or outside any.
 class strategy_extended {
 public:
-  /// For the strategy.
+  /// The constructor for `strategy::extended`.
   explicit strategy_extended(std::shared_ptr<detail::sync_state> state)
     : state_{std::move(state)} {}
 
-  /// Reduces over replicas and puts a copy on each destination (rows SYNC-RTO-1 to 9).
-  /// `invalid_argument` for a sum of what is not distributed or mirrored already;
-  /// `device_unavailable` for a device that is not there.
+  /// Reduces over replicas and puts a copy on each destination. A mean of a mirrored or
+  /// undistributed value is that value; an undistributed host tensor is reduced over the workers
+  /// where there are several. `invalid_argument` for a sum of a mirrored or undistributed value
+  /// over several replicas of one process; `device_unavailable` for a device that is not there;
+  /// reductions throw as `strategy::reduce`.
   placed_tensor reduce_to(const reduction& op, const reduction_input& value,
                           const destinations& to) const;
-  /// The same for each pair, in order, all checked before any is reduced. Values of any types and
-  /// destinations go together: there is one reducer (rows SYNC-RTO-10, RTO-11).
+  /// `reduce_to` of each pair, in order, all checked before any is reduced. Values of any dtypes
+  /// and destinations may stand in one call.
   std::vector<placed_tensor> batch_reduce_to(
     const reduction& op, const std::vector<std::pair<reduction_input, destinations>>& pairs) const;
-  /// Row SYNC-RTO-13; the default strategy refuses (row SYNC-DEF-13).
+  /// Puts a copy of `x` on each destination. `invalid_argument` for the default strategy;
+  /// `device_unavailable` for a device that is not there.
   placed_tensor broadcast_to(const tensor& x, const destinations& to) const;
 
   /// Calls `f(v, args...)` once for each copy of `v`, in its update context: there `v` means that
   /// copy, and distributed values in `args` its component. The results are one mirrored value; a
-  /// variable that `f` returns stands for its value (rows SYNC-UPD-1 to UPD-9).
+  /// variable that `f` returns stands for its value. With central storage there is one copy, and
+  /// distributed arguments give their first component. A TPU strategy refuses arguments that are
+  /// not mirrored with `invalid_argument`, for variables with an aggregation.
   template <class F, class... Args>
   auto update(const distributed_variable& v, F f, const Args&... args) const {
     using R = detail::update_result_t<F, const distributed_variable&, detail::selected_t<Args>...>;
@@ -236,7 +240,7 @@ public:
     else
       return per_replica<R>{update_ungrouped(v, std::move(f), args...), true};
   }
-  /// The same with the results one by one: they need not be equal.
+  /// `update` with the results one by one: they need not be equal.
   template <class F, class... Args>
   auto update_ungrouped(const distributed_variable& v, F f, const Args&... args) const {
     using R = detail::update_result_t<F, const distributed_variable&, detail::selected_t<Args>...>;
@@ -253,9 +257,10 @@ public:
       return out;
     }
   }
-  /// Where something that belongs to several variables lives (row SYNC-EXT-3).
+  /// The devices for something that belongs to several variables: those of their copies; with
+  /// central storage the parameter device.
   std::vector<std::string> non_slot_devices(const distributed_variables& of) const;
-  /// Calls `f(args...)` once on each device (row SYNC-EXT-4).
+  /// Calls `f(args...)` once on each device, in order.
   template <class F, class... Args>
   auto update_non_slot(const std::vector<std::string>& devices, F f, const Args&... args) const {
     using R = detail::update_result_t<F, detail::selected_t<Args>...>;
@@ -270,40 +275,47 @@ public:
     }
   }
 
-  /// In the strategy's scope only, else `wrong_state`; `invalid_argument` for a variable of another
-  /// strategy (rows SYNC-COL-1 to 3).
+  /// A scope in which variables are placed as `v` is. In the strategy's scope only, else
+  /// `wrong_state`; `invalid_argument` for a variable of another strategy.
   colocate_scope colocate_vars_with(const distributed_variable& v) const { return {*state_, v}; }
-  /// `invalid_argument` past the replica's devices.
+  /// A scope in which variables are on logical device `index` of their replica. `invalid_argument`
+  /// past the replica's devices.
   logical_device_scope experimental_logical_device(std::uint32_t index) const {
     return {*state_, index};
   }
 
-  /// Of this process's replicas, in order. `wrong_state` for the default strategy (row SYNC-DEF-9).
+  /// The devices of this process's replicas, in order. `wrong_state` for the default strategy.
   std::vector<std::string> worker_devices() const;
-  /// Where variables live (row SYNC-EXT-2).
+  /// The devices that variables live on: the replicas' devices, with central storage the parameter
+  /// device. `wrong_state` for the default strategy.
   std::vector<std::string> parameter_devices() const;
+  /// Whether `v` was made by this strategy.
   bool variable_created_in_scope(const distributed_variable& v) const;
-  /// What `v` is in cross-replica context, also inside an update function (row SYNC-EXT-5).
+  /// The value of `v` in cross-replica context, also inside an update function: of an `on_read`
+  /// variable the sum, mean or first of its copies, else the first copy.
   tensor read_var(const distributed_variable& v) const;
   /// The variable that `x` is a copy of, or `x`: copies are reached through their variable only, so
-  /// that is `x` itself (row SYNC-EXT-6).
+  /// that is `x` itself.
   template <class X>
   const X& value_container(const X& x) const {
     return x;
   }
 
-  /// Row SYNC-EXT-7.
+  /// Whether shapes must not change between steps: true for a TPU strategy.
   bool experimental_require_static_shapes() const;
-  /// Whether several processes run the program (row SYNC-EXT-8).
+  /// Whether several processes run the program, as under multi-worker and parameter server
+  /// strategies.
   bool experimental_between_graph() const;
   /// Whether this process writes checkpoints, and summaries: over several workers the first alone.
   bool should_checkpoint() const;
   bool should_save_summary() const { return should_checkpoint(); }
+  /// Number of workers.
   std::uint32_t num_hosts() const;
+  /// Number of replicas of each worker.
   std::uint32_t num_replicas_per_host() const;
 
-  /// Calls `f(step_context&, next())` so often, in cross-replica context (row SYNC-EXT-9). What
-  /// `next` or `f` throws ends the loop; an empty optional from `next` throws `end_of_data`.
+  /// Calls `f(step_context&, next())` `iterations` times, in cross-replica context. What `next` or
+  /// `f` throws ends the loop; an empty optional from `next` throws `end_of_data`.
   template <class F, class Next>
   step_context run_steps_on_iterator(F f, Next&& next, std::uint64_t iterations) const {
     detail::require_cross_replica(*state_, "run_steps_on_iterator");

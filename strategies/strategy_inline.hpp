@@ -20,7 +20,7 @@ void run_replicas(const std::shared_ptr<sync_state>& state,
                   std::function<void(replica_context&, std::uint32_t local)> body);
 bool is_standard(const sync_state& state);
 
-/// What the names of variables made here begin with.
+/// The prefix of the names of variables made here.
 std::string name_prefix();
 
 /// Stands in cross-replica context of `of` while it lives, where names begin with `names`.
@@ -61,7 +61,7 @@ void note_live(const X& x, std::uint32_t& live) {
     live = nest<X>::live(x);
 }
 
-/// What of an argument lies on the replicas' devices already.
+/// Collects the parts of an argument that lie on the replicas' devices already.
 template <class X>
 void note_placed(const X& x, std::vector<std::shared_ptr<const placed_input>>& to) {
   if constexpr (requires { nest<X>::placed(x); })
@@ -222,7 +222,7 @@ auto replica_context::merge_call(F f, Args... args) {
     std::index_sequence_for<Args...>{}))>;
   auto body = [f = std::move(f), state = state_, names = detail::name_prefix()](
                 const detail::merge_values& arguments) mutable -> detail::merge_values {
-    detail::cross_replica_here here{state, names}; // those of the first replica (row SYNC-R13)
+    detail::cross_replica_here here{state, names}; // those of the first replica
     troupe::strategy in{state};
     constexpr std::index_sequence_for<Args...> all{};
     if constexpr (std::is_void_v<R>) {

@@ -9,10 +9,10 @@
 #include <troupe/core/result.hpp>
 #include <troupe/strategies/device_name.hpp>
 
-/// Where the cores of an accelerator slice are. Plain values; any thread may read.
+/// The places of the cores of an accelerator slice. Plain values; any thread may read.
 namespace troupe {
 
-/// x, y, z and the core on that chip, from 0. Also extents along these.
+/// Coordinates x, y, z and the core on that chip, from 0. Also extents along these.
 using mesh_coordinates = std::array<std::int32_t, 4>;
 
 /// "(1, 0, 0, 1)".
@@ -25,8 +25,7 @@ struct core_place {
   friend bool operator==(const core_place&, const core_place&) = default;
 };
 
-/// A mesh of chips with cores, and which task drives which core. Source: tf.tpu's Topology, rows
-/// SYNC-TOP-1 and 2.
+/// A mesh of chips with cores, and which task drives which core. Source: tf.tpu's Topology.
 class topology {
 public:
   /// `device_coordinates[task][ordinal]`: every task has the same number of devices, at least one.
@@ -35,7 +34,7 @@ public:
   static result<topology> make(const mesh_coordinates& mesh_shape,
                                std::vector<std::vector<mesh_coordinates>> device_coordinates);
 
-  /// One task that drives every core, x slowest and the core fastest.
+  /// A topology of one task that drives every core, x slowest and the core fastest.
   static result<topology> of_one_task(const mesh_coordinates& mesh_shape);
 
   const mesh_coordinates& mesh_shape() const noexcept { return mesh_shape_; }
@@ -50,14 +49,14 @@ public:
   /// Whether every place in the mesh has a device. A degraded slice lacks some.
   bool is_complete() const noexcept;
 
-  /// Task and ordinal at `at`. This and the lookups below: `invalid_argument` when there is no
-  /// device.
+  /// Task and ordinal of the core at `at`. Here and in the lookups below: `invalid_argument` when
+  /// there is no device.
   result<core_place> place_at(const mesh_coordinates& at) const;
   result<std::uint32_t> task_at(const mesh_coordinates& at) const;
   result<std::uint32_t> ordinal_at(const mesh_coordinates& at) const;
-  /// /task:T/device:TPU:d, below /job:J when `job` is not empty.
+  /// Name of the core: /task:T/device:TPU:d, below /job:J when `job` is not empty.
   result<device_name> device_at(const mesh_coordinates& at, const std::string& job = "") const;
-  /// /task:T/device:CPU:0, below /job:J when `job` is not empty.
+  /// Name of its host: /task:T/device:CPU:0, below /job:J when `job` is not empty.
   result<device_name> host_at(const mesh_coordinates& at, const std::string& job = "") const;
 
   friend bool operator==(const topology&, const topology&) = default;

@@ -90,7 +90,8 @@ shard& variable_core::component(std::size_t i) const {
   return *copies_[i];
 }
 
-/// Rows SYNC-CTX-17, CTX-18 and VCR-11.
+/// The caller by the active context. Outside any, a variable may be used by its own strategy's
+/// rules; while another strategy is active, `wrong_state`.
 variable_caller variable_core::caller(const char* what) const {
   auto* mode = innermost_mode();
   if (!mode || of_->is_standard()) // made outside any scope: one copy, whoever asks
@@ -247,7 +248,8 @@ void variable_core::settle(const variable_caller& by, mutation_kind kind, const 
     by.ctx->barrier(); // whoever reads next sees it
 }
 
-/// The table of section 1.14.
+/// A replica's write: reduced, broadcast, the same number on all, or its own copy's, by
+/// synchronization and aggregation.
 void variable_core::write_replica(const variable_caller& by, mutation_kind kind,
                                   const tensor& value, bool is_literal) const {
   const char* what = name_of(kind);

@@ -10,39 +10,44 @@
 
 namespace troupe {
 
-/// What a running step reaches. Made for the step's own lane and valid while it runs. Every call
-/// may throw `troupe::error`; `cancelled` when the closure was cancelled, which a step should let
-/// pass.
+/// The cluster as a running step reaches it. Made for the step's own thread and valid while the
+/// step runs. Every call may throw `troupe::error`: `cancelled` when the closure was cancelled,
+/// which a step should let pass, and `unavailable` for a server that does not answer.
 class worker_context {
 public:
   explicit worker_context(step_host& host) : host_{host} {}
   worker_context(const worker_context&) = delete;
   worker_context& operator=(const worker_context&) = delete;
 
-  /// Current values, each shard at one version. In one process the blocks are the servers' own
-  /// memory: no copy.
+  /// Current values, whole variables in blocks of rows, each shard at one version. Throws
+  /// `unknown_variable`. In one process the blocks are the servers' own memory: no copy.
   std::vector<variable_value> read(const variable_list& variables);
   variable_value read(const variable& v);
-  /// Pushes one gradient a variable; the servers run the optimizer. Applied once, however often the
-  /// closure is run.
+  /// Pushes one gradient for each variable; the servers run the optimizer. `gradients[i]`: the
+  /// dtype and shape of `variables[i]`. Applied once, however often the closure is run;
+  /// acknowledged by the end of the closure. Throws `invalid_argument` when the counts differ,
+  /// `shape_mismatch`, `dtype_mismatch`, `wrong_state` for a variable without an optimizer.
   void apply(const variable_list& variables, std::span<const tensor> gradients);
   void apply(const variable& v, const tensor& gradient);
-  /// Rows of a look-up's gradient.
+  /// Pushes a gradient of some rows, as look-ups have: `indices` i64 [n], `values` [n] + row shape.
+  /// Throws as above, and `out_of_range` naming the index.
   void apply(const variable& v, const sparse_gradient& gradient);
 
   /// The variable of that name, made on the servers if there is none yet: the first specification
-  /// wins, another is `mismatch`. Its initial values follow a rule; tensors and functions don't
-  /// travel from a step.
+  /// wins, another is `mismatch`. Throws `invalid_argument` for an empty name and for `initial`
+  /// that is not a rule. Its initial values follow a rule; tensors and functions don't travel from
+  /// a step.
   variable get_or_create(const variable_options& options);
 
   /// True once the closure was cancelled: a long step asks now and then, and returns.
   bool cancelled() { return host_.cancelled(); }
-  /// 1 for the first run of this closure, 2 after one lost worker, ...
+  /// Number of this run of the closure: 1, then 2 after one lost worker, ...
   attempt_no attempt() const { return host_.attempt(); }
+  /// Id of the closure, the same for all attempts.
   closure_id closure() const { return host_.closure(); }
-  /// `worker:N`.
+  /// The worker that runs the step: `worker:N`.
   task_id worker() const { return host_.task(); }
-  /// In simulation: the step computes for so long. Nothing in production.
+  /// Takes `d` of virtual time in a simulation. Does nothing in production.
   void compute(duration d) { host_.compute(d); }
   step_host& host() { return host_; }
 

@@ -13,8 +13,8 @@ struct export_command {
   bool slots = false; ///< optimizers' slots and step counts too
 };
 
-/// Writes the archive; the line that tells what it holds. Throws what the storage says, naming
-/// the directory or the file.
+/// Writes the archive and returns the line that tells its contents. Throws the storage's errors,
+/// naming the directory or the file.
 std::string run_export(troupe::storage_port& storage, const export_command& wanted);
 
 } // namespace tool

@@ -13,7 +13,7 @@
 /// Child processes by task. They die with this process; only they are ever signalled.
 namespace tool {
 
-/// One task and the process that fills it.
+/// A task and the process that fills it.
 struct child {
   troupe::task_id task{};
   pid_t pid = -1; ///< -1: none lives
@@ -45,7 +45,7 @@ public:
   /// Throws `unavailable` when the system has no process left.
   void start(child& c, const std::vector<std::string>& arguments, int keep_fd);
   void signal(const child& c, int number) const;
-  /// Collects those that ended; they have a status then.
+  /// Collects children that ended; they have a status then.
   std::vector<child*> reap();
   bool any_lives() const;
 
@@ -54,7 +54,7 @@ private:
   pid_t self_;
 };
 
-/// On the machine's steady clock.
+/// Time on the machine's steady clock.
 std::int64_t steady_ns();
 
 } // namespace tool

@@ -16,7 +16,7 @@ struct train_command {
   bool processes = false;
 };
 
-/// One role, started by hand or by a launcher.
+/// The command for one role, started by hand or by a launcher.
 struct serve_command {
   std::string task{};             ///< "chief", "worker:N", "ps:N"; empty: as TF_CONFIG says
   std::string cluster{};          ///< file; empty: TF_CONFIG
@@ -34,7 +34,7 @@ struct print_command {
   std::string text{};
 };
 
-/// One line for stderr, then exit with 64.
+/// A line for stderr, then exit with 64.
 struct usage_error {
   std::string text{};
 };
@@ -42,7 +42,7 @@ struct usage_error {
 using command =
   std::variant<train_command, serve_command, export_command, print_command, usage_error>;
 
-/// `arguments`: without the program's name. Reads nothing but them.
+/// The command of a command line. `arguments`: without the program's name. Reads nothing but them.
 command parse_command(std::vector<std::string> arguments);
 
 /// The runtime's options for `serve`. Reads TF_CONFIG or the cluster file when no coordinator is

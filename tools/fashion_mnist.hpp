@@ -13,7 +13,7 @@
 /// servers.
 namespace tool {
 
-/// What a training run tells while it goes on. Called on the program's thread.
+/// Hears of a training run while it goes on. Called on the program's thread.
 class training_listener {
 public:
   virtual ~training_listener() = default;
@@ -25,7 +25,7 @@ public:
   virtual void say(const std::string& line) = 0;
 };
 
-/// What came out of it. All numbers are counted, none assumed.
+/// The results of a training run. All numbers are counted, none assumed.
 struct training_report {
   troupe::coordinator_statistics statistics{};
   std::uint64_t steps = 0; ///< closures of this run whose result arrived
@@ -33,7 +33,7 @@ struct training_report {
   std::uint64_t lost = 0;
   std::uint64_t doubled = 0;
   std::uint64_t reruns = 0; ///< steps whose accepted attempt was not their first
-  /// When the attempts after the first began, on the machine's steady clock.
+  /// The times at which attempts after the first began, on the machine's steady clock.
   std::vector<std::int64_t> rerun_begin_ns{};
   std::uint32_t replicas = 0;  ///< of a synchronous strategy; 0: parameter servers
   std::uint64_t differing = 0; ///< copies of variables that are not as the first one is
@@ -42,7 +42,8 @@ struct training_report {
   double accuracy() const { return images == 0 ? 0.0 : double(correct) / double(images); }
 };
 
-/// What the datasets of this process are made with: before the process's runtime starts.
+/// Sets the options that the datasets of this process are made with. Before the process's runtime
+/// starts.
 void set_data_options(const training_options& options);
 
 /// Trains, evaluates, compares the witness. Waits until all workers are there before it returns, so

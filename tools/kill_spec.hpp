@@ -8,13 +8,13 @@
 
 #include <troupe/troupe.hpp>
 
-/// What `--kill` asks for, and when which process is hit. Plain; times are in milliseconds since
-/// the plan's start.
+/// The plan of `--kill`: when which process is hit. Plain; times are in milliseconds since the
+/// plan's start.
 namespace tool {
 
 enum class fault_signal : std::uint8_t { kill = 0, stop = 1 };
 
-/// One `--kill JOB:every=TIME[,signal=KILL|STOP][,resume=TIME]`.
+/// A `--kill JOB:every=TIME[,signal=KILL|STOP][,resume=TIME]`.
 struct kill_spec {
   troupe::job_kind job = troupe::job_kind::worker;
   std::optional<std::uint32_t> index{}; ///< only this task; none: a random one
@@ -27,7 +27,7 @@ struct kill_spec {
 /// "2s", "250ms", "1.5s", "2m". `bad_config` names `field` and the value.
 troupe::result<std::int64_t> parse_duration_ms(std::string_view text, const std::string& field);
 
-/// `bad_config` names the field and the value.
+/// Parses the value of `--kill`. `bad_config` names the field and the value.
 troupe::result<kill_spec> parse_kill_spec(std::string_view text);
 
 /// "MARK:N": the N-th hit of a mark, from 1.
@@ -62,11 +62,11 @@ class kill_plan {
 public:
   /// `seed` picks the victims.
   kill_plan(std::vector<kill_spec> specs, std::uint64_t seed);
-  /// What is due at `now_ms`, given the tasks that live and have been admitted.
+  /// The signals due at `now_ms`, given the tasks that live and have been admitted.
   std::vector<due_fault> due(std::int64_t now_ms, const std::vector<troupe::task_id>& living);
-  /// When to call `due` again; none: never.
+  /// The time to call `due` again; none: never.
   std::optional<std::int64_t> next_ms() const;
-  /// No more signals; what is stopped goes on, at once.
+  /// Ends the plan: the signals by which stopped processes go on, at once.
   std::vector<due_fault> end();
 
 private:
@@ -84,8 +84,8 @@ private:
   bool ended_ = false;
 };
 
-/// How long to wait before the `deaths`-th start in a row of a task that ends by itself: doubled
-/// each time, at most 5 s. None: not again.
+/// The wait before the `deaths`-th start in a row of a task that ends by itself: doubled each time,
+/// at most 5 s. None: not again.
 std::optional<std::int64_t> restart_delay_ms(std::uint32_t deaths);
 
 } // namespace tool

@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
-/// How a launcher hears of signals and of its children's ends: from a descriptor, between two
-/// rounds of its loop.
+/// Signals and children's ends for a launcher: read from a descriptor, between two rounds of its
+/// loop.
 namespace tool {
 
 class descriptor {

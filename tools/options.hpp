@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
-/// What the command line asks for. Plain values.
+/// Options of the command line. Plain values.
 namespace tool {
 
-/// One training run. The same in the coordinator and in every worker that it uses.
+/// Options of a training run. The same in the coordinator and in every worker that it uses.
 struct training_options {
   std::uint32_t epochs = 10;
   double seconds = 0; ///< above 0: train that long instead of `epochs`
@@ -21,8 +21,8 @@ struct training_options {
   bool rejoins = false; ///< started again by a launcher: goes on from a checkpoint if there is one
   std::uint64_t checkpoint_every = 0; ///< steps; 0: at the end only
   bool stats = false;
-  /// Of the workers' steps, or of the one replica of a synchronous strategy: gpu:0, cpu:0. Empty:
-  /// plain CPU code.
+  /// Device of the workers' steps, or of the one replica of a synchronous strategy: gpu:0, cpu:0.
+  /// Empty: plain CPU code.
   std::string device{};
   std::string strategy = "parameter_server";
   std::uint32_t replicas = 2; ///< of a synchronous strategy, in each process

@@ -4,7 +4,8 @@
 
 #include <troupe/troupe.hpp>
 
-/// What would end a training at its end, or in the middle of it, and can be seen before it begins.
+/// Checks for failures that would end a training in the middle or at its end and can be seen before
+/// it begins.
 namespace tool {
 
 /// Opens the four files of the data set in `directory`, and reads the test images. Throws what the
@@ -15,7 +16,7 @@ void check_data(const troupe::environment& env, const std::string& directory);
 /// naming `--checkpoint` and the directory.
 void check_checkpoint_directory(const troupe::environment& env, const std::string& directory);
 
-/// What `--resume` says of a directory in which nothing was saved.
+/// The error of `--resume` for a directory in which nothing was saved.
 std::string no_checkpoint_text(const std::string& directory);
 
 } // namespace tool

@@ -7,16 +7,16 @@
 
 #include "train_step.hpp"
 
-/// One replica's part of a step under a synchronous strategy.
+/// A replica's part of a step under a synchronous strategy.
 namespace tool {
 
-/// What one replica made of its piece of a batch.
+/// The result of a replica's piece of a batch.
 struct piece_result {
   double loss_sum = 0; ///< over the piece's rows
   std::int64_t rows = 0;
 };
 
-/// Where a replica computes its gradients.
+/// The place where a replica computes its gradients.
 enum class step_place : std::uint8_t {
   host = 0,  ///< plain CPU code
   device = 1 ///< kernels of the replica's device, and its collectives
@@ -37,7 +37,7 @@ public:
 
 private:
   using tensors = std::vector<troupe::tensor>;
-  /// A piece, and what of the whole batch it is.
+  /// A piece, and its share of the whole batch.
   struct work {
     const troupe::element& batch;
     std::int64_t rows = 0;

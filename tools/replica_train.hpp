@@ -4,7 +4,7 @@
 
 #include "fashion_mnist.hpp"
 
-/// The same training on replicas of a synchronous strategy.
+/// The training of `fashion_mnist.hpp` on replicas of a synchronous strategy.
 namespace tool {
 
 /// Trains and evaluates with the strategy that `options.strategy` names. The program of every
@@ -12,7 +12,7 @@ namespace tool {
 training_report train_on_replicas(troupe::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop);
 
-/// "mirrored", ...: what `--strategy` takes, the parameter servers' first.
+/// The values of `--strategy`, the parameter servers' first: "mirrored", ...
 const std::vector<std::string>& strategy_names();
 
 } // namespace tool

@@ -11,10 +11,10 @@
 
 #include "fashion_mnist.hpp"
 
-/// What a run says in the end, and while it goes on. Pure functions, but for the screen.
+/// The output of a run, in the end and while it goes on. Pure functions, except for the screen.
 namespace tool {
 
-/// What only a launcher knows.
+/// Facts that only a launcher knows.
 struct process_report {
   std::uint64_t kills = 0; ///< processes that ended by SIGKILL before the end
   std::uint32_t ended_well = 0;
@@ -28,7 +28,7 @@ std::vector<std::string> final_lines(const training_report& report,
 /// "train: 9370 steps in 4.2 s, 2231 steps/s, 142784 examples/s".
 std::string time_line(const training_report& report, std::uint32_t batch_size);
 
-/// One look at a running training.
+/// The state of a running training.
 struct progress_state {
   std::uint64_t steps = 0;
   double fraction = 0; ///< of the run, in [0, 1]
@@ -51,7 +51,7 @@ double seconds_left(double fraction, double seconds);
 
 /// Numbers as `key value` lines, through the pipe from the coordinator to its launcher.
 std::string encode_report(const training_report& report);
-/// `corrupt` names the line.
+/// The report of such lines. `corrupt` names the line.
 troupe::result<training_report> decode_report(std::string_view text);
 
 /// From a process's death to the first attempt of a lost closure elsewhere, in milliseconds: for

@@ -13,18 +13,19 @@ namespace tool {
 /// when it does not. Plain; times are in milliseconds.
 class standstill {
 public:
-  /// It gets further when something new is saved: `saves` says how often that is tried, for people.
+  /// A watch for a training that gets further when something new is saved; `saves` tells people how
+  /// often that is tried.
   standstill(std::int64_t now_ms, std::string saves)
     : since_ms_{now_ms}, saves_{std::move(saves)} {}
 
-  /// Something new was saved: what happened before does not count any more.
+  /// Notes that something new was saved: earlier ends do not count any more.
   void progressed(std::int64_t now_ms);
-  /// A process was killed, or ended by itself, after it had lived for so long.
+  /// Notes that a process was killed, or ended by itself, after it had lived for so long.
   void ended(const troupe::task_id& task, std::int64_t lived_ms);
-  /// A process was stopped for a while.
+  /// Notes that a process was stopped for a while.
   void stopped(const troupe::task_id& task);
-  /// What there is to say, every 15 s while processes are hit and nothing is saved: "no progress
-  /// for 31 s: ... since then worker:0 ended 9 times, worker:1 7 times, after 1.4 s on average".
+  /// The line to print, every 15 s while processes are hit and nothing is saved: "no progress for
+  /// 31 s: ... since then worker:0 ended 9 times, worker:1 7 times, after 1.4 s on average".
   std::optional<std::string> due(std::int64_t now_ms);
 
 private:

@@ -7,7 +7,7 @@
 
 #include <troupe/troupe.hpp>
 
-/// What `--stats` prints of one process.
+/// The lines that `--stats` prints of one process.
 namespace tool {
 
 /// Adds up events, marks and the messages that ended actors took. Any thread.
@@ -15,7 +15,7 @@ class stats_tracer final : public troupe::tracer {
 public:
   void event(std::string_view id, std::span<const troupe::trace_field> fields) override;
   void mark(std::string_view id) override;
-  /// One line a number, "stats worker:1: actor troupe.worker messages 312"; in name order.
+  /// A line for each number, "stats worker:1: actor troupe.worker messages 312"; in name order.
   std::vector<std::string> lines(const std::string& task) const;
 
 private:

@@ -11,7 +11,7 @@
 
 #include <troupe/troupe.hpp>
 
-/// What runs in the workers: one batch, one gradient, one push.
+/// The step of the workers: one batch, one gradient, one push.
 namespace tool {
 
 /// Layers of the perceptron.
@@ -23,7 +23,7 @@ inline float learning_rate_at(float initial, double fraction) {
   return fraction < 0.5 ? initial : static_cast<float>(initial * 2 * (1 - fraction));
 }
 
-/// What the datasets of this process are made with. Written before its runtime starts.
+/// The options that the datasets of this process are made with. Written before its runtime starts.
 struct data_settings {
   std::string directory{};
   std::int64_t batch_size = 64;
@@ -96,7 +96,8 @@ private:
   std::vector<troupe::kernels::row_blocks<float>> weights_{};
 };
 
-/// The same of weights in one piece each. The values must outlive it.
+/// A model's weights in one piece each, in the form that the kernels take. The values must outlive
+/// it.
 class whole_weights {
 public:
   explicit whole_weights(const std::vector<troupe::tensor>& values) {
@@ -115,7 +116,7 @@ private:
   std::vector<troupe::kernels::row_blocks<float>> weights_{};
 };
 
-/// What a step returns.
+/// The result of a step.
 struct step_result {
   float loss = 0;
   std::uint32_t correct = 0;

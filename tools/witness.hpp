@@ -8,7 +8,7 @@
 
 /// Counts that tell whether every step took effect exactly once on every shard. Each attempt of a
 /// step adds 1 to its cell on every server and writes its number into a second variable; in the end
-/// the cells are compared with the steps that finished. Source: the protocol's part 3.4.
+/// the cells are compared with the steps that finished. Source: docs/protocol.md, effect once.
 namespace tool {
 
 /// Updates that are missing and updates that are too many.
@@ -22,7 +22,7 @@ struct effect_difference {
 effect_difference compare_cells(std::span<const std::uint64_t> expected,
                                 std::span<const std::int64_t> actual);
 
-/// The same for shards that count what they applied. `expected`: of each.
+/// Adds up |expected - actual| over shards that count what they applied. `expected`: of each.
 effect_difference compare_versions(std::uint64_t expected, std::span<const std::uint64_t> before,
                                    std::span<const std::uint64_t> after);
 

@@ -18,20 +18,22 @@
 /// Collective operations of a group of members: processes, or threads of one.
 namespace troupe {
 
+/// How a group's member listens, proves itself and waits.
 struct group_options {
   std::string name = "group";         ///< members of a group of another name are strangers
   std::string listen = "127.0.0.1:0"; ///< where the others call
   /// Shared by all members. With one, callers prove that they know it, and so do those who answer;
   /// without, others than this machine's processes can't be let in.
   std::string token{};
-  /// People wrote the lists of members, each member's by itself: where they differ, both sides that
-  /// meet are told so at once, with the first difference. Else only the caller is told, since
-  /// members that go from epoch to epoch may be of two minds for a while.
+  /// The lists of members were written by people, for each member by itself: where they differ,
+  /// both sides that meet get `mismatch` at once, with the first difference. Else only the caller
+  /// does, since members that go from epoch to epoch may differ for a while.
   bool lists_are_given = false;
   /// Nobody else is on this network, as in a simulation: addresses need no token.
   bool network_is_private = false;
-  /// What may be shared with whom. None: what the environment's transport says, that is
-  /// `this_locality()` in production unless shared memory is off, and nothing in a simulation.
+  /// The memory that this member may share, and with whom. None: what the environment's transport
+  /// says, that is `this_locality()` in production unless shared memory is off, and nothing in a
+  /// simulation.
   std::optional<group_locality> locality{};
   collective_table table{};
   duration spin = std::chrono::microseconds{200}; ///< how long a wait yields before it sleeps
@@ -53,7 +55,7 @@ struct reduction {
   user_reduction user{};
 };
 
-/// One member of a group, through all of its epochs.
+/// A member of a group, through all of its epochs.
 ///
 /// Lanes: one at a time, the lane that calls an operation drives it; nothing runs behind it.
 /// `revoke` from any thread. All members call the same operations in the same order, with the same
@@ -67,33 +69,37 @@ struct reduction {
 /// the fraction. Sums and products of integers wrap.
 ///
 /// Errors end the epoch: every later operation repeats them until the next `form`, `shrink` or
-/// `grow`. What an operation that failed wrote to is undefined; others may have completed the same
-/// operation. `peer_lost`: a member is gone; `deadline`: a member is silent; `revoked`; `mismatch`;
-/// `bad_frame`; whatever a member was revoked with. Each names the operation and the members that
-/// are missing, on every member: who hears of it from another one gets that one's code, retry class
-/// and origin.
-/// `invalid_argument` and `wrong_state` are the caller's, and end nothing.
+/// `grow`. The outputs of an operation that failed are undefined; others may have completed the
+/// same operation. `peer_lost`: a member is gone; `deadline`: a member is silent; `revoked`;
+/// `mismatch`; `bad_frame`; whatever a member was revoked with. Each names the operation and the
+/// members that are missing, on every member: a member that hears of the error from another one
+/// gets that one's code, retry class and origin. `invalid_argument` and `wrong_state` are the
+/// caller's, and end nothing.
 class collective_group {
 public:
   virtual ~collective_group() = default;
 
-  /// Starts to listen. `id`: of this member, the same in all epochs. `invalid_argument` names an
-  /// address that other machines reach, without a token.
-  /// @param env outlives the group.
+  /// Makes a member that listens. `id`: this member's number, the same in all epochs.
+  /// `invalid_argument` names an address that other machines reach, without a token. @param env
+  /// outlives the group.
   static result<std::unique_ptr<collective_group>> make(environment& env, std::uint64_t id,
                                                         group_options options = {});
 
-  /// Where the others call.
+  /// The address that the other members call.
   virtual std::string address() const = 0;
 
   // --- epochs. Each ends the one before.
 
-  /// Connects with all of `members`, this one among them; its place is its rank. All members call
-  /// it with the same list and epoch. After an error there is no epoch, and this one's number is
-  /// used up.
+  /// Connects with all of `members`, this one among them; a member's place in the list is its rank.
+  /// All members call `form` with the same list and epoch. Waits until `deadline` has passed. After
+  /// an error there is no epoch, and this one's number is used up: `deadline` names the missing
+  /// members; `fenced`: others are in a later epoch; `mismatch`: another list; `wrong_peer`:
+  /// another token; `invalid_argument` for a list without this member's id, and for an epoch that
+  /// is not above the last one.
   virtual result<void> form(group_epoch epoch, std::vector<collective_member> members,
                             duration deadline) = 0;
-  /// `form` with those of the last list that have these ids, in its order.
+  /// `form` with the members of the last list that have these ids, in its order. `invalid_argument`
+  /// for an id that is not in it.
   virtual result<void> shrink(group_epoch epoch, std::span<const std::uint64_t> survivors,
                               duration deadline) = 0;
   /// `form` with `joined` behind the last list. Those who join call `form` with the whole list.
@@ -103,16 +109,22 @@ public:
   /// retry class and origin included, wherever the member is; the text names `missing` (ids) too.
   /// A `form` under way goes on to its own deadline.
   virtual void revoke(failure why, std::span<const std::uint64_t> missing = {}) = 0;
-  /// The same with `errc::revoked`.
+  /// `revoke` with `errc::revoked`.
   void revoke(std::string reason, std::span<const std::uint64_t> missing = {}) {
     revoke(make_failure(errc::revoked, std::move(reason)), missing);
   }
 
+  /// This member's place in the epoch's list.
   virtual std::uint32_t rank() const = 0;
+  /// Number of members of the epoch.
   virtual std::uint32_t size() const = 0;
+  /// The epoch that was formed last.
   virtual group_epoch epoch() const = 0;
+  /// The memory through which the epoch's members exchange data.
   virtual group_class carried_by() const = 0;
+  /// The members of the epoch, in order of ranks.
   virtual const std::vector<collective_member>& members() const = 0;
+  /// Counts since the group was made.
   virtual collective_counters counters() const = 0;
   /// The highest epoch that this member has begun to form, or was told of when it was `fenced`: who
   /// catches up goes on there.
@@ -120,43 +132,47 @@ public:
   /// Ids of those who were missing when the epoch ended, or when it could not form in time; none
   /// while it lasts.
   virtual std::vector<std::uint64_t> missing() const = 0;
-  /// What ended the epoch, as far as this member has heard; none while it lasts. Any thread.
+  /// The failure that ended the epoch, as far as this member has heard; none while it lasts. Any
+  /// thread.
   virtual std::optional<failure> why_ended() const = 0;
 
-  /// A tensor in memory that the epoch's members share, if there is such and it has room; else any.
-  /// An `all_reduce` of tensors that all members got from here copies nothing. Only for what a redo
-  /// writes anew (gradients): a process that was stopped and wakes may still write there, so take
-  /// new ones in each epoch. Outlives the epoch and the group.
+  /// An uninitialised tensor, in memory that the epoch's members share if there is such and it has
+  /// room; else in any memory. An `all_reduce` of tensors that all members got from here copies
+  /// nothing. Only for what a redo writes anew (gradients): a process that was stopped and wakes
+  /// may still write there, so take new ones in each epoch. Outlives the epoch and the group.
   virtual tensor allocate(dtype type, shape_t shape) = 0;
 
   // --- operations
 
-  /// Each element of `x` becomes that of all members, merged. In place.
+  /// Replaces each element of `x` by those of all members, merged. `x`: one dtype and number of
+  /// elements on all members. In place. The operations' errors: see the class; `invalid_argument`
+  /// for tensors without a value or that do not fit, and for a root that is no rank; `wrong_state`
+  /// without an epoch.
   virtual result<void> all_reduce(tensor& x, const reduction& how,
                                   const collective_options& options = {}) = 0;
-  /// The same for several tensors, the small ones together.
+  /// `all_reduce` of several tensors, the small ones together.
   virtual result<void> all_reduce(std::span<tensor> xs, const reduction& how,
                                   const collective_options& options = {}) = 0;
-  /// `out` gets segment `rank` of the merged vector: elements count * rank / size up to
-  /// count * (rank + 1) / size. `in` stays.
+  /// Writes segment `rank` of the merged vector to `out`: elements count * rank / size up to count
+  /// * (rank + 1) / size. `in` stays.
   virtual result<void> reduce_scatter(const tensor& in, tensor& out, const reduction& how,
                                       const collective_options& options = {}) = 0;
-  /// The root's `x` becomes the merged vector; the others' stay. In place.
+  /// Replaces the root's `x` by the merged vector; the others' stay. In place.
   virtual result<void> reduce(tensor& x, std::uint32_t root, const reduction& how,
                               const collective_options& options = {}) = 0;
-  /// `all` gets everybody's `mine`, one after the other in rank order. `counts`: elements of each
-  /// member; empty: all give as many as this one.
+  /// Writes the members' `mine` to `all`, one after the other in rank order. `counts`: elements of
+  /// each member; empty: all give as many as this one.
   virtual result<void> all_gather(const tensor& mine, tensor& all,
                                   std::span<const std::size_t> counts = {},
                                   const collective_options& options = {}) = 0;
-  /// The same at the root alone; the others' `all` may be undefined and stays.
+  /// `all_gather` to the root alone; the others' `all` may be undefined and stays.
   virtual result<void> gather(const tensor& mine, tensor& all, std::uint32_t root,
                               std::span<const std::size_t> counts = {},
                               const collective_options& options = {}) = 0;
-  /// `x` becomes the root's.
+  /// Replaces `x` by the root's.
   virtual result<void> broadcast(tensor& x, std::uint32_t root,
                                  const collective_options& options = {}) = 0;
-  /// Returns after all have called it.
+  /// Returns after all members have called `barrier`.
   virtual result<void> barrier(const collective_options& options = {}) = 0;
 };
 

@@ -7,9 +7,9 @@
 
 #include <troupe/transport/collective_types.hpp>
 
-/// Which algorithm does an operation over channels, and in which pieces data goes through shared
-/// memory: one table, looked up by what the members have
-/// in common, so that all of them find the same. Source of the default: measurements on loopback.
+/// The choice of the algorithm for an operation over channels, and of the pieces in which data goes
+/// through shared memory: one table, looked up by what the members have in common, so that all of
+/// them find the same. Source of the default: measurements on loopback.
 namespace troupe {
 
 struct collective_row {

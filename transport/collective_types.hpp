@@ -13,8 +13,7 @@
 #include <troupe/core/time.hpp>
 #include <troupe/kernels/merge.hpp>
 
-/// The words that collective operations are told in: what to do, in which order to add, how the
-/// members of a group are found.
+/// Types of collective operations: kinds, reductions, orders, and how members of a group are found.
 namespace troupe {
 
 /// Life of a group of members: each change of its members makes a new one. A number that failed to
@@ -50,7 +49,7 @@ struct user_reduction {
   std::function<void(std::byte* into, const std::byte* with, std::size_t count)> merge{};
 };
 
-/// Which sums may be formed first.
+/// The order in which elements are merged.
 enum class reduction_order : std::uint8_t {
   /// Member 0, 1, 2, ... for every element, whatever carries the data.
   rank = 0,
@@ -58,7 +57,7 @@ enum class reduction_order : std::uint8_t {
   fixed = 1
 };
 
-/// Who sends what to whom.
+/// Algorithms of operations over channels.
 enum class collective_algorithm : std::uint8_t {
   exchange = 0,           ///< everybody sends all to everybody
   direct = 1,             ///< member i merges segment i and sends it to all
@@ -72,7 +71,7 @@ enum class collective_algorithm : std::uint8_t {
 /// "exchange".
 std::string_view to_string(collective_algorithm algorithm);
 
-/// What the members of a group have in common.
+/// The memory that the members of a group have in common.
 enum class group_class : std::uint8_t {
   network = 0, ///< channels
   host = 1,    ///< shared memory
@@ -82,8 +81,8 @@ enum class group_class : std::uint8_t {
 /// "network".
 std::string_view to_string(group_class which);
 
-/// What an operation has where its caller names no deadline. A nanosecond more than anybody would
-/// give, so that strategies can tell.
+/// The deadline of an operation whose caller names none. A nanosecond more than anybody would give,
+/// so that strategies can tell.
 inline constexpr duration no_deadline_given = limits::collective + duration{1};
 
 /// Options of one operation; all but the deadline are the same on every member.
@@ -99,24 +98,24 @@ struct collective_options {
   reduction_order order = reduction_order::rank;
   /// Tensors of at most this size travel together.
   std::size_t bucket_bytes = std::size_t{4} << 20;
-  /// Instead of what the table says: for benches and tests.
+  /// The algorithm instead of the table's: for benches and tests.
   std::optional<collective_algorithm> algorithm{};
-  /// What the caller calls this. Members whose words differ refuse each other, and the errors quote
-  /// both.
+  /// The caller's name for the operation. Members whose names differ refuse each other, and the
+  /// errors quote both.
   std::string what{};
   /// Stands behind `what` in errors; members need not agree on it.
   std::string detail{};
 };
 
-/// Where a member runs. Members of one `process` share memory, those of one `host` can map the same
-/// memory; 0 shares nothing with anybody.
+/// The place where a member runs. Members of one `process` share memory, those of one `host` can
+/// map the same memory; 0 shares nothing with anybody.
 struct group_locality {
   std::uint64_t host = 0;
   std::uint64_t process = 0;
   friend bool operator==(const group_locality&, const group_locality&) = default;
 };
 
-/// This process on this machine.
+/// The locality of this process on this machine.
 group_locality this_locality();
 
 /// A member as the others find it.
@@ -126,7 +125,7 @@ struct collective_member {
   std::string name{}; ///< "worker:1", for errors; need not be the same for all
 };
 
-/// What a group has counted since it was made.
+/// The counts of a group since it was made.
 struct collective_counters {
   std::uint64_t operations = 0;
   std::uint64_t blocks_sent = 0;

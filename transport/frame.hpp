@@ -44,7 +44,7 @@ inline constexpr std::uint32_t frame_magic = 0x31465254;
 inline constexpr std::uint16_t frame_version = 1;
 inline constexpr std::size_t frame_header_bytes = 48;
 
-/// What a reader accepts and a writer takes.
+/// Limits of a reader and a writer.
 struct frame_limits {
   std::uint8_t kind_max = 255;
   std::uint32_t meta_bytes_max = std::uint32_t{4} << 20;
@@ -139,7 +139,7 @@ private:
   std::string spare_{};
 };
 
-/// What `frame_reader::pump` came to.
+/// The outcome of `frame_reader::pump`.
 enum class frame_event : std::uint8_t {
   idle = 0, ///< nothing more now: wait for the channel
   need_bulk =
@@ -165,24 +165,22 @@ public:
   /// `connection_lost`: the channel ended.
   result<frame_event> pump(channel& from);
 
-  /// Of the frame of the last event; valid until the `pump` after `complete`.
+  /// The header of the frame of the last event; valid until the `pump` after `complete`.
   const frame_header& header() const noexcept { return header_; }
-  /// The same; empty after `take_meta`.
+  /// The meta of the frame of the last event; empty after `take_meta`.
   std::string_view meta() const noexcept { return meta_; }
   std::string take_meta() noexcept { return std::move(meta_); }
 
-  /// Where the bulk goes: parts one after the other, written until `complete` or an error; what
-  /// stands there before `complete` is not to be trusted. `invalid_argument` when the sizes don't
-  /// sum to `bulk_bytes`: answer again.
-  /// @pre the last event was `need_bulk`.
+  /// Gives memory for the bulk: parts one after the other, written until `complete` or an error;
+  /// what stands there before `complete` is not to be trusted. `invalid_argument` when the sizes
+  /// don't sum to `bulk_bytes`: answer again. @pre the last event was `need_bulk`.
   result<void> provide(std::vector<mutable_bytes> parts);
   /// Whether the bulk can be looked at in the channel's memory instead.
   bool may_view(const channel& from) const noexcept {
     return ahead_bytes() == 0 && header_.bulk_bytes <= from.place_bytes_max();
   }
-  /// Leaves it there until the `pump` after `complete`. See `channel::try_view` for what it is good
-  /// for.
-  /// @pre the last event was `need_bulk`, and `may_view`.
+  /// Leaves the bulk in the channel's memory until the `pump` after `complete`. See
+  /// `channel::try_view` for its limits. @pre the last event was `need_bulk`, and `may_view`.
   void view();
   /// The bulk of a frame that is `complete`, if it was viewed.
   const_bytes viewed() const noexcept { return view_; }

@@ -14,10 +14,10 @@ struct host_transport_options {
   asio_transport_options tcp{};
   /// Off: TCP also within a host.
   bool shared_memory = true;
-  /// What a direction of a channel holds: a power of two, 4 KiB to 64 MiB. Memory is taken as it is
-  /// used, twice that much a channel.
+  /// Bytes that a direction of a channel holds: a power of two, 4 KiB to 64 MiB. Memory is taken as
+  /// it is used, twice that much a channel.
   std::size_t ring_bytes = std::size_t{4} << 20;
-  /// Hears why shared memory was not used where it could have been
+  /// Told why shared memory was not used where it could have been
   /// (`transport.shared_memory_refused`). May be null; outlives the transport.
   tracer* trace = nullptr;
 };

@@ -24,8 +24,8 @@ struct memory_transport_options {
   std::uint64_t cut_after_bytes = 0;
 };
 
-/// Any thread may call it; what it makes belongs to one lane at a time and may outlive it. Waits
-/// only on points of `waits`, so it serves threads and fibers alike.
+/// A transport inside one process. Any thread may call it; what it makes belongs to one lane at a
+/// time and may outlive it. Waits only on points of `waits`, so it serves threads and fibers alike.
 ///
 /// Addresses are any "name:number"; number 0 takes a free one ("mem:0" becomes "mem:1"). `connect`
 /// fails with `connect_failed` when nobody listens, `deadline` when the backlog stays full.

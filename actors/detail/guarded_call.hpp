@@ -7,7 +7,7 @@
 /// Calls of user code whose exceptions go on elsewhere.
 namespace troupe::detail {
 
-/// What `f` threw; null when it returned.
+/// The exception that `f` threw; null when it returned.
 template <class F>
 std::exception_ptr guarded_call(F f) {
   try {

@@ -11,10 +11,10 @@
 #include <troupe/core/readable_name.hpp>
 #include <troupe/device/context.hpp>
 
-/// What stands behind a running step. Private to worker_lanes.
+/// The host of a running step. Private to worker_lanes.
 namespace troupe {
 
-/// One incarnation's knowledge: how to reach others, variables, resources.
+/// The state of one incarnation: links to others, variables, resources.
 struct worker_lanes::life {
   struct built {
     resource made{};
@@ -42,7 +42,7 @@ struct worker_lanes::life {
     auto at = held.find(id);
     return at == held.end() ? nullptr : at->second;
   }
-  /// What Troupe itself failed with here, marked so that it is not taken for the step's own throw.
+  /// A failure of Troupe itself, marked so that it is not taken for the step's own exception.
   failure from_here(failure why) const {
     if (why.where.task.job == job_kind::chief)
       why.where = self;
@@ -72,7 +72,7 @@ struct worker_lanes::running_step {
     if (limit_ms > 0)
       give_up_at = after(started, limit);
   }
-  /// Which step hung past which limit. @pre the owner's lock is held.
+  /// The step that hung and the limit that it passed, in words. @pre the owner's lock is held.
   std::string what_hung() const {
     const bool own = limit > duration{} && give_up_at >= after(started, limit);
     return words()

@@ -19,7 +19,7 @@ public:
     lock_.lock();
   }
 
-  /// To wait with.
+  /// The lock, for waits.
   std::unique_lock<std::mutex>& owner() { return lock_; }
 
 private:

@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// One channel of a server lane.
+/// A channel of a server lane.
 struct server_lane::session {
   session(std::unique_ptr<channel> c, std::uint64_t frame_bytes_max)
     : wire{std::move(c)},

@@ -63,7 +63,7 @@ inline void take_share(scratch& at, float share) {
     kn::scale<float>(share, g.as<float>(), g.mutable_as<float>());
 }
 
-/// The same work in a loop on one thread, updates in place.
+/// The training in a loop on one thread, updates in place.
 class plain_loop {
 public:
   explicit plain_loop(const tr::environment& env) : batches_{training_data().iterate(env)} {

@@ -19,7 +19,7 @@ inline std::int64_t count_sum(std::int64_t a, std::int64_t b) {
   return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-/// As long as both last.
+/// The smaller of two counts: as long as both last.
 inline std::int64_t count_min(std::int64_t a, std::int64_t b) {
   if (is_known(a) && is_known(b))
     return std::min(a, b);
@@ -40,7 +40,8 @@ inline std::int64_t count_times(std::int64_t a, std::uint64_t times) {
   return __builtin_mul_overflow(a, times, &out) ? INT64_MAX : out;
 }
 
-/// What is left after dropping `first`, then yielding one and dropping `between` again and again.
+/// The count that is left after dropping `first`, then yielding one and dropping `between` again
+/// and again.
 inline std::int64_t count_stride(std::int64_t a, std::uint64_t first, std::uint64_t between) {
   if (!is_known(a))
     return a;

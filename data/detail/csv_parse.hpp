@@ -16,12 +16,12 @@ namespace troupe::detail {
 /// Throws `invalid_argument` for options that cannot be used.
 void check_csv_options(const csv_options& options);
 
-/// One tensor a column, of as many rows as the file has records. Errors are `corrupt` and name the
-/// file, the line (of the record's begin), the field and the value, which is escaped and cut. Holds
-/// one record beside the columns. @pre the options are checked
+/// The columns of a file: a tensor each, of as many rows as the file has records. Errors are
+/// `corrupt` and name the file, the line (of the record's begin), the field and the value, which is
+/// escaped and cut. Holds one record beside the columns. @pre the options are checked
 result<std::vector<tensor>> parse_csv(byte_feed& from, std::string_view file,
                                       const csv_options& options);
-/// The same for text in memory, which is plain.
+/// `parse_csv` of text in memory, which is plain.
 result<std::vector<tensor>> parse_csv(std::string_view text, std::string_view file,
                                       const csv_options& options);
 

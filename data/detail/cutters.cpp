@@ -68,7 +68,7 @@ private:
   cut_plan plan_;
 };
 
-/// All workers cut the same rows; piece i is worker i mod W's (row MWI-1). Between two steps all
+/// All workers cut the same rows; piece i is worker i mod W's. Between two steps all
 /// have taken the same rows, whatever their number: such a position holds for other groups.
 class shared_cutter final : public cutter {
 public:
@@ -122,7 +122,7 @@ private:
   std::vector<std::uint32_t> weights_{}; // in the order of pieces
 };
 
-/// Every worker cuts a stream of its own by the stream rule (row SPL-2).
+/// Every worker cuts a stream of its own by the stream rule.
 class stream_cutter final : public cutter {
 public:
   explicit stream_cutter(const cut_plan& plan)
@@ -240,7 +240,7 @@ private:
 
 std::unique_ptr<cutter> make_cutter(const cut_plan& plan) {
   const auto& o = plan.options;
-  // One replica has every batch as it is (row INP-11).
+  // One replica has every batch as it is.
   if (!o.rebatch || plan.replicas_in_sync() == 1)
     return std::make_unique<dealer>(plan);
   if (plan.shared)

@@ -10,7 +10,7 @@
 /// The ways in which a worker's pieces come from its stream.
 namespace troupe::detail {
 
-/// What a cutter knows of its place.
+/// A cutter's settings.
 struct cut_plan {
   pipeline_options options{};
   /// G, or -1.

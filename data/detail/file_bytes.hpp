@@ -22,7 +22,7 @@ struct file_bytes {
   std::span<const std::byte> all() const { return {data.get(), size}; }
 };
 
-/// Reads it whole; the storage's errors, which name the path.
+/// Reads the whole file; the storage's errors, which name the path.
 result<file_bytes> read_file(storage_port& storage, const std::string& path);
 
 /// Bytes from front to back. One thread at a time. Errors are thrown.
@@ -54,7 +54,7 @@ public:
   file_cursor(storage_port& storage, std::string path, std::string reader, packing how,
               std::uint64_t offset_bytes = 0);
   const std::string& path() const { return path_; }
-  /// Of the next byte.
+  /// Offset of the next byte.
   std::uint64_t offset_bytes() const { return offset_bytes_; }
   /// Bytes until the end, where that is known without unpacking them.
   std::optional<std::uint64_t> rest_bytes() const;

@@ -26,7 +26,7 @@ public:
   /// The first `count` rows held: a view where they lie in one batch, else a copy. @pre count > 0,
   /// so many are held
   element take(std::int64_t count);
-  /// Drops them. @pre so many are held
+  /// Drops the first `count` rows held. @pre so many are held
   void drop(std::int64_t count);
   /// The next element as it is, whatever it is; one without a batch dimension counts as a row.
   /// @pre nothing is held

@@ -36,9 +36,9 @@ private:
   std::unique_ptr<state> state_;
 };
 
-/// What `compression::detect` makes of a file's first bytes, `whole` when they are all of it. gzip
-/// is told by its first four bytes. Two bytes are too few to tell zlib, text may begin with them:
-/// what follows must have control characters as no text has, or unpack to its end.
+/// The compression that a file's first bytes tell, `whole` when they are all of it. gzip is told by
+/// its first four bytes. Two bytes are too few to tell zlib, text may begin with them: what follows
+/// must have control characters as no text has, or unpack to its end.
 compression detected(std::span<const std::byte> head, bool whole);
 
 /// How many bytes `detected` looks at.

@@ -10,10 +10,10 @@
 #include <troupe/data/detail/stream.hpp>
 #include <troupe/data/element.hpp>
 
-/// What a dataset is made of: a tree of descriptions that are opened into streams.
+/// The nodes of a dataset: a tree of descriptions that are opened into streams.
 namespace troupe::detail {
 
-/// What opening takes. One thread at a time.
+/// The ports and seeds of opening. One thread at a time.
 class open_context {
 public:
   /// Draws seeds from `random` and remembers them.
@@ -25,7 +25,7 @@ public:
 
   storage_port& storage;
 
-  /// For a shuffle without one of its own.
+  /// The next seed, for a shuffle without one of its own.
   std::uint64_t take_seed() {
     if (used_ == seeds_.size() && random_)
       seeds_.push_back(random_->draw("dataset.shuffle"));
@@ -53,14 +53,14 @@ struct opened {
     : store{std::move(from)}, rows{std::move(in_order)} {}
   opened(stream_ptr<element> all) : elements{std::move(all)} {}
 
-  /// As elements, whatever it was.
+  /// The stream of elements, made from rows where it must be.
   stream_ptr<element> take_elements() &&;
 };
 
 class dataset_node;
 using node_ptr = std::shared_ptr<const dataset_node>;
 
-/// What rewriting a description needs to tell apart.
+/// Kinds of nodes that rewriting a description tells apart.
 enum class node_kind : std::uint8_t { other, files, reader, shuffle, prefetch, shard_hint, expand };
 
 /// Immutable; any thread. Errors are thrown.
@@ -72,14 +72,14 @@ public:
   virtual std::string describe() const = 0;
 
   virtual node_kind kind() const { return node_kind::other; }
-  /// What it reads from; empty for a source.
+  /// The nodes that this one reads from; empty for a source.
   virtual std::vector<node_ptr> inputs() const { return {}; }
-  /// The same operation on other inputs. @pre as many as `inputs()`.
+  /// This node's operation on other inputs. @pre as many as `inputs()`.
   virtual node_ptr with_inputs(std::vector<node_ptr> inputs) const;
   /// Elements of a pass, `infinite_cardinality` or `unknown_cardinality`. May open sources.
   virtual std::int64_t count(storage_port&) const { return unknown_cardinality; }
   /// Rows of the batch operation that the elements come from, through operations that change no
-  /// element; else -1 (row SPL-1).
+  /// element; else -1.
   virtual std::int64_t batch_rows() const { return -1; }
   /// Rows that each part of every element has for certain, else -1. May open sources and call
   /// functions, on their first element.
@@ -88,7 +88,7 @@ public:
   virtual int partial_batches() const { return 2; }
 };
 
-/// What the other files of data/ see of a dataset.
+/// Access of the other files of data/ to a dataset's node.
 struct dataset_access {
   static const node_ptr& node(const dataset& x) { return x.node_; }
   static dataset make(node_ptr node) { return dataset{std::move(node)}; }

@@ -16,7 +16,7 @@ node_ptr make_repeat_node(node_ptr input, std::optional<std::uint64_t> rounds);
 node_ptr make_batch_node(node_ptr input, std::uint64_t size, bool drop_remainder);
 /// @pre index < count
 node_ptr make_shard_node(node_ptr input, std::uint64_t count, std::uint64_t index);
-/// The same, and an error where there is no element for every shard. @pre index < count
+/// `make_shard_node` that fails where there is no element for every shard. @pre index < count
 node_ptr make_full_shard_node(node_ptr input, std::uint64_t count, std::uint64_t index);
 /// Stands for a shard whose numbers the policy HINT fills in; cannot be opened.
 node_ptr make_shard_hint_node(node_ptr input);

@@ -18,7 +18,7 @@ public:
   explicit reader_node(std::vector<std::string> patterns);
   node_kind kind() const final { return node_kind::reader; }
   const std::vector<std::string>& patterns() const { return patterns_; }
-  /// The same source on other files.
+  /// This source on other files.
   virtual node_ptr on_files(std::vector<std::string> patterns) const = 0;
 
 private:
@@ -32,9 +32,9 @@ node_ptr make_record_source(std::vector<std::string> patterns,
 node_ptr make_fixed_source(std::vector<std::string> patterns, std::uint64_t record_bytes,
                            std::uint64_t header_bytes, std::uint64_t footer_bytes);
 node_ptr make_csv_source(std::vector<std::string> patterns, csv_options options);
-/// One column a file.
+/// A source with a column for each file.
 node_ptr make_npy_source(std::vector<std::string> paths);
-/// One column an array of the archive.
+/// A source with a column for each array of the archive.
 node_ptr make_npz_source(std::string path, std::vector<std::string> names);
 
 } // namespace troupe::detail

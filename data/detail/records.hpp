@@ -44,7 +44,7 @@ stream_ptr<element> make_record_stream(storage_port& storage, std::vector<std::s
                                        std::shared_ptr<const record_format> format,
                                        compression packed);
 
-/// What is said of a text whose first bytes are a byte order mark of UTF-16 or UTF-32, or, where
+/// The error text for a file whose first bytes are a byte order mark of UTF-16 or UTF-32, or, where
 /// `guess`, a character and a zero; empty for any other.
 std::string wide_text(std::span<const std::byte> head, bool guess);
 

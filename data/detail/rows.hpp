@@ -18,11 +18,11 @@ namespace troupe::detail {
 
 using row_no = std::uint64_t;
 
-/// One part of every element. Immutable; any thread.
+/// A part of every element. Immutable; any thread.
 class column {
 public:
   virtual ~column() = default;
-  /// Of one row.
+  /// Dtype and shape of one row.
   virtual tensor_spec spec() const = 0;
   /// Row `at` as a tensor of its own. @pre `at` is below the store's count.
   virtual tensor row(row_no at) const = 0;

@@ -26,7 +26,7 @@ public:
   virtual void start(std::uint64_t pass) = 0;
   /// @pre started. False at the end of the pass, and again until `start`.
   virtual bool next(Item& to) = 0;
-  /// As `next`, without the item; doesn't call map functions where it can.
+  /// `next` without the item; doesn't call map functions where it can.
   virtual bool discard() {
     Item dropped{};
     return next(dropped);
@@ -339,7 +339,7 @@ private:
   bool begun_ = false;
 };
 
-/// One input after the other.
+/// A stream of one input after the other.
 template <class Item>
 class concatenate_stream final : public stream<Item> {
 public:

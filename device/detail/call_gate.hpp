@@ -14,7 +14,7 @@ namespace troupe::detail {
 class call_gate {
 public:
   explicit call_gate(const environment& env) : changed_{env.waits.make_point()} {}
-  /// False once it was shut; else `leave` follows.
+  /// Enters the gate. False once it was shut; else `leave` follows.
   bool enter() {
     std::lock_guard lock{mutex_};
     inside_ += shut_ ? 0 : 1;
@@ -47,7 +47,7 @@ private:
   bool shut_ = false;
 };
 
-/// One call's time inside a gate.
+/// A call's time inside a gate.
 class call_pass {
 public:
   explicit call_pass(call_gate& gate) : gate_{gate.enter() ? &gate : nullptr} {}

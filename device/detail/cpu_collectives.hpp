@@ -32,7 +32,7 @@ public:
   device_answer abort(native_comm comm) override;
 
 private:
-  /// Where those who draw near one key meet.
+  /// The meeting point of the members of one key.
   struct room {
     std::mutex mutex{};
     std::unique_ptr<wait_point> changed{};
@@ -48,8 +48,8 @@ private:
     std::unique_ptr<collective_group> group{}; ///< made before the answer is `ok`
     std::unique_ptr<lane> forming{};
   };
-  /// Null: it was ended. A handle is a number, which no other communicator gets: calls may come
-  /// while it is aborted.
+  /// The member of a handle; null: it was ended. A handle is a number, which no other communicator
+  /// gets: calls may come while it is aborted.
   std::shared_ptr<member> find(native_comm comm);
   static void form(environment& env, const std::string& name, member& m);
   std::shared_ptr<room> room_of(const comm_key& key, std::uint32_t size);

@@ -14,8 +14,8 @@
 /// Streams and events of a CPU.
 namespace troupe::detail {
 
-/// What all streams and events of a CPU table share: one lock, since what they do under it is a
-/// few moves.
+/// The state that all streams and events of a CPU table share: one lock, since what they do under
+/// it is a few moves.
 struct cpu_shared {
   explicit cpu_shared(const environment& e) : env{e}, changed{e.waits.make_point()} {}
   const environment env;
@@ -24,7 +24,7 @@ struct cpu_shared {
   const std::unique_ptr<wait_point> changed;
 };
 
-/// One record of an event: it passes once. Recording anew makes another.
+/// A record of an event, which passes once. Recording anew makes another.
 struct cpu_record {
   bool passed = false;
   device_answer failed{}; ///< of the stream that it stands in
@@ -41,11 +41,11 @@ public:
              duration full_max);
   /// Starts the lane. The stream stays until `stop`.
   void start(const std::string& name, const std::shared_ptr<cpu_stream>& self);
-  /// What is queued is dropped, and the lane goes. False when it was in an operation: then it is
+  /// Drops what is queued and ends the lane. False when it was in an operation: then it is
   /// abandoned, and goes once that has ended.
   bool stop();
 
-  /// Waits while the queue is full of operations.
+  /// Puts an operation into the queue. Waits while the queue is full of operations.
   device_answer push(device_op op);
   // Events don't wait: memory that comes back records one, and the lane itself brings memory back.
   // There are no more of them than of handles.

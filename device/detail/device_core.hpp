@@ -14,16 +14,17 @@
 #include <troupe/device/device.hpp>
 #include <troupe/device/health.hpp>
 
-/// What the handles of one device share. It outlives the device object with the last of them.
+/// The state that the handles of one device share. It outlives the device object with the last of
+/// them.
 namespace troupe::detail {
 
 /// A group whose end makes an event mean nothing. Any thread.
 struct event_guard {
   virtual ~event_guard() = default;
   virtual std::optional<failure> broken() const = 0;
-  /// The same once the event has passed: asks the device, since what passed may have broken.
+  /// `broken` once the event has passed: asks the device, since what passed may have broken.
   virtual std::optional<failure> settled() = 0;
-  /// The event does not pass in time: ends the group.
+  /// Ends the group because the event does not pass in time.
   virtual void end(failure why) = 0;
 };
 
@@ -37,9 +38,9 @@ struct stream_state {
   native_stream native{};
 
   void stand_behind(const event_guards& some);
-  /// Those that an event which is made now stands behind, and its place among them.
+  /// The guards of an event that is made now, and the event's place among them.
   event_guards guards(std::uint64_t& place) const;
-  /// What became of an event with that place is known.
+  /// Notes that the outcome of an event with that place is known.
   void settled(std::uint64_t place);
 
   std::weak_ptr<event_state> probe{}; ///< under way; the poller's
@@ -62,7 +63,7 @@ struct device_core : std::enable_shared_from_this<device_core> {
 
   /// Why nothing can be done any more, if so. `what` names the call.
   std::optional<failure> refuse(const char* what) const;
-  /// The same for a call that submits: `pass`, into `calls`, is held until it is over.
+  /// `refuse` for a call that submits: `pass`, into `calls`, is held until it is over.
   std::optional<failure> refuse(const char* what, const call_pass& pass) const;
   /// The failure that `answer` means; sticky when it is final.
   failure fail(const std::string& stream, const char* operation, device_answer answer);
@@ -70,13 +71,13 @@ struct device_core : std::enable_shared_from_this<device_core> {
   void return_event(native_event event);
   /// Lets go of `what` once these streams have done what they hold now. Does not wait.
   void let_go(std::shared_ptr<void> what, const std::vector<std::shared_ptr<stream_state>>& after);
-  /// The poller's: every `check_every` an event behind what each stream holds, so that what hangs
-  /// is found though nobody waits for it.
+  /// Called by the poller: every `check_every` an event behind what each stream holds, so that what
+  /// hangs is found though nobody waits for it.
   void probe_streams(time_point now);
   void bind() { (void)table->bind(id.index); }
   /// Gives all that is known back to the device. @pre nothing runs, and both gates are shut
   void release_all();
-  /// Leaves all of it behind, and says so.
+  /// Leaves everything behind and traces it.
   void abandon_all();
 
   const environment env;
@@ -122,13 +123,14 @@ struct event_state {
   event_state(const event_state&) = delete;
   event_state& operator=(const event_state&) = delete;
 
-  /// Takes the event and records it.
+  /// Takes an event of the device and records it.
   device_answer record();
-  /// Why it means nothing any more, if so.
+  /// The failure that makes the event meaningless, if there is one.
   std::optional<failure> broken();
-  /// What it means that it passed.
+  /// The outcome of the work before the event, once it has passed.
   result<void> settled();
-  /// It has not passed in `hang_after`: ends the groups that it stands behind, or the device. Why.
+  /// Ends the groups that the event stands behind, or the device, because it has not passed in
+  /// `hang_after`. Returns the failure.
   failure hangs();
 
   const std::shared_ptr<device_core> core;

@@ -17,12 +17,12 @@ namespace troupe::detail {
 
 struct event_state;
 
-/// Runs on a lane of its own; all else from any thread. A host callback of the device only counts
-/// and wakes; the poller then asks for the events, and looks every `poll_every` in any case, since
-/// a device that failed calls nobody. An event that has not passed after it was looked at for
-/// `hang_after` fails the device; one that stands behind a collective ends the collective's group
-/// instead. Time in which the poller itself slept (a stopped process, a machine under load) is not
-/// counted.
+/// The poller. `run` is the body of a lane of its own; the other calls are from any thread. A host
+/// callback of the device only counts and wakes; the poller then asks for the events, and looks
+/// every `poll_every` in any case, since a device that failed calls nobody. An event that has not
+/// passed after it was looked at for `hang_after` fails the device; one that stands behind a
+/// collective ends the collective's group instead. Time in which the poller itself slept (a stopped
+/// process, a machine under load) is not counted.
 class event_poller : public std::enable_shared_from_this<event_poller> {
 public:
   struct entry {
@@ -37,26 +37,26 @@ public:
 
   /// The lane's body: until `stop`.
   void run();
-  /// What is still open is told `why`. Does not wait for the lane.
+  /// Ends the poller: what is still open is told `why`. Does not wait for the lane.
   void stop(const failure& why);
   bool ended() const;
   /// Rounds that began; a poller whose number stays the same hangs in a call of the driver.
   std::uint64_t rounds() const { return rounds_.load(); }
   /// Waits for the lane's body to end.
   bool await_end(time_point deadline);
-  /// False when `open_max` are open.
+  /// Adds an event to look at. False when `open_max` are open.
   bool add(entry e, std::uint32_t open_max);
   std::uint64_t open() const;
-  /// Asked at each round as well, for what else must be looked at. Before `run`.
+  /// Adds a check that is made at each round as well. Before `run`.
   void also(std::function<void(time_point now)> check) { checks_.push_back(std::move(check)); }
   /// Makes the next round come soon.
   void wake();
   /// The host callback that a stream calls; `argument` is a ticket from `ticket`.
   static void posted(void* argument);
-  /// For one call of `posted`. While some have not come the poller is kept, for good on a device
-  /// that failed.
+  /// The argument of one call of `posted`. While some have not come the poller is kept, for good on
+  /// a device that failed.
   void* ticket();
-  /// The call that a ticket was for will not come: the device refused it.
+  /// Takes back a ticket whose call will not come: the device refused it.
   void take_back(void* ticket);
 
 private:
@@ -64,7 +64,7 @@ private:
     event_poller* of = nullptr;
   };
   void round();
-  /// What became of it; none: nothing yet.
+  /// The outcome of an entry; none: it is still open.
   std::optional<result<void>> look(const entry& e);
 
   const environment env_;

@@ -35,7 +35,7 @@ struct fake_comm {
   bool aborted = false;
 };
 
-/// One all_reduce of all members.
+/// An all_reduce of all members.
 struct fake_round {
   std::map<std::uint32_t, time_point> arrived{}; ///< by rank, when its stream got there
   std::vector<void*> data{};

@@ -11,7 +11,7 @@
 #include <troupe/device/cuda_table.hpp>
 #include <troupe/device/ops.hpp>
 
-/// What the operations of `device_ops` share: checks, and the choice of the kernel.
+/// Parts that the operations of `device_ops` share: checks, and the choice of the kernel.
 namespace troupe::detail {
 
 struct named_tensor {
@@ -19,10 +19,10 @@ struct named_tensor {
   const device_tensor& x;
 };
 
-/// All are defined and live on `on`.
+/// Whether all tensors are defined and live on `on`.
 std::optional<failure> check_here(const char* op, const device& on,
                                   std::initializer_list<named_tensor> all);
-/// All have the first one's type and number of elements.
+/// Whether all tensors have the first one's dtype and number of elements.
 std::optional<failure> check_alike(const char* op, std::initializer_list<named_tensor> all);
 std::optional<failure> check_type(const char* op, const named_tensor& x,
                                   std::initializer_list<dtype> allowed);
@@ -69,7 +69,7 @@ inline constexpr std::initializer_list<dtype> number_types = {dtype::f32, dtype:
 std::size_t reduce_scratch(std::int64_t n);
 std::size_t softmax_scratch(std::int64_t batch);
 std::size_t scatter_scratch(std::int64_t n);
-/// Of a GPU; none on a CPU, whose kernels need none.
+/// Scratch memory on a GPU; none on a CPU, whose kernels need none.
 result<device_memory> scratch_for(device& on, const device_stream& stream, std::size_t bytes);
 
 /// An operation with two forms. A GPU has a stream of its own; a CPU lane, and a device that is

@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-/// Libraries that are there on a machine with a GPU and nowhere else.
+/// Libraries that exist only on machines with a GPU.
 namespace troupe::detail {
 
 /// Loads the first of `names` that is found: where the loader looks, then beside the CUDA runtime

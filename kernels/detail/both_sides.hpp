@@ -1,6 +1,6 @@
 #pragma once
 
-/// In front of a function that CPU and CUDA kernels share, so that they cannot drift apart.
+/// Marks a function that CPU and CUDA kernels share, so that they cannot drift apart.
 #if defined(__CUDACC__)
 #define TROUPE_BOTH_SIDES __host__ __device__
 #else

@@ -16,7 +16,7 @@
 
 namespace troupe::kernels::detail {
 
-/// What differs between the two widths.
+/// Constants that differ between the two widths.
 template <class T>
 struct exp_terms;
 

@@ -222,7 +222,7 @@ T fold(lanes<T, Count> x, F merge) {
   }
 }
 
-/// The same for lanes in several registers; `Registers` is a power of two.
+/// `fold` of lanes in several registers; `Registers` is a power of two.
 template <class T, int Count, std::size_t Registers, class F>
 T fold(lanes<T, Count> (&x)[Registers], F merge) {
   for (std::size_t half = Registers / 2; half > 0; half /= 2)

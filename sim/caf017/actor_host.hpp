@@ -15,14 +15,15 @@
 /// only part of the simulator that knows CAF's insides.
 namespace troupe::sim {
 
-/// What the actor system needs of the world. Called on the world's thread.
+/// The world's functions for the actor system. Called on the world's thread.
 class actor_host_owner {
 public:
   virtual ~actor_host_owner() = default;
   virtual time_point local_now() const noexcept = 0;
-  /// `job` wants to run: give it to `run_job` once.
+  /// Told that `job` wants to run: give it to `run_job` once.
   virtual void job_ready(void* job) = 0;
-  /// Something that must not happen: an unhandled exception, a message that cannot be serialised.
+  /// Told of something that must not happen: an unhandled exception, a message that cannot be
+  /// serialised.
   virtual void complain(const std::string& what) = 0;
   /// A port to listen on, `wanted` or a free one for 0; 0 when it is taken.
   virtual std::uint16_t bind(std::uint16_t wanted) = 0;
@@ -43,14 +44,14 @@ public:
   actor_host& operator=(const actor_host&) = delete;
 
   caf::actor_system& system();
-  /// Speaks the protocol of CAF's middleman.
+  /// The actor that speaks the protocol of CAF's middleman.
   const caf::actor& network() const;
 
   /// Lets the actor behind `job` handle one message; its id.
   std::uint64_t run_job(void* job);
-  /// Of the actor behind `job`.
+  /// Id of the actor behind `job`.
   std::uint64_t number_of(void* job) const;
-  /// When the first timer is due, in local time; `never` without one.
+  /// The time when the first timer is due, in local time; `never` without one.
   time_point next_timer() const;
   /// Fires the first timer, whatever the time.
   void fire_timer();
@@ -69,9 +70,9 @@ public:
 
   /// Actors that have not ended.
   std::size_t actors_left() const;
-  /// From now on nothing leaves: what actors still send is dropped.
+  /// Cuts the process off: what actors still send is dropped.
   void cut();
-  /// A job that never will run.
+  /// Takes back a job that never will run.
   void give_back(void* job);
   /// Ends every actor without telling it, then the system.
   void close();

@@ -40,7 +40,7 @@ public:
   troupe::time_point due() const {
     return troupe::time_point{schedule_.begin()->first.time_since_epoch()};
   }
-  /// As CAF's own test clock does, without moving the time.
+  /// Fires the first timer without moving the time, as CAF's own test clock does.
   void fire_one();
 
 private:
@@ -103,7 +103,7 @@ struct outgoing {
 };
 using outbox = std::vector<outgoing>;
 
-/// Stands for an actor of another process. Only records what it is sent: `add_backlink` runs with
+/// A proxy for an actor of another process. Only records what it is sent: `add_backlink` runs with
 /// two actors' locks held, under which nothing can be serialised.
 class sim_proxy final : public caf::actor_proxy {
 public:

@@ -1,4 +1,4 @@
-// INV-B1, B2: limits, and what is left over.
+// Limits, and what is left over.
 #include <map>
 #include <set>
 #include <utility>

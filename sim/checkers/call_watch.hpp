@@ -8,13 +8,13 @@
 
 namespace troupe::sim {
 
-/// Calls that have a deadline, one open at a time in each process: what does not return in time, on
-/// a machine that nothing held up, breaks INV-A1.
+/// Watches calls that have a deadline, one open at a time in each process. A call that does not
+/// return in time, on a machine that nothing held up, breaks the rule on collective operations.
 class call_watch {
 public:
   explicit call_watch(verdict_sink fail) : fail_{std::move(fail)} {}
 
-  /// The event says `what` and `deadline`.
+  /// A call began; the event has `what` and `deadline`.
   void begun(const observed& e) {
     auto& at = open_[e.node] = {
       .what = std::string{e.text("what")}, .at = e.at, .deadline = duration{e.integer("deadline")}};
@@ -35,7 +35,7 @@ public:
     open_.erase(at);
   }
 
-  /// A `sim.action`.
+  /// A `sim.action` hit a machine.
   void disturbed(const observed& e) {
     auto kind = e.text("kind");
     if (kind == "slow")

@@ -1,4 +1,4 @@
-// INV-X1, P1, P2: what closures did to shards.
+// What closures did to shards.
 #include <map>
 #include <set>
 #include <utility>

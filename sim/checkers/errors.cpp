@@ -1,4 +1,4 @@
-// INV-X4: which errors reach the user.
+// Which errors reach the user.
 #include <deque>
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-// INV-P3, M1: fences, terms and views.
+// Fences, terms and views.
 #include <algorithm>
 #include <map>
 #include <set>

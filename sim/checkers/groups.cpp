@@ -1,4 +1,4 @@
-// INV-A1: what members of a collective group get, and when they hear that they get nothing.
+// What members of a collective group get, and when they hear that they get nothing.
 #include <map>
 #include <utility>
 

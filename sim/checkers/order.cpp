@@ -1,4 +1,4 @@
-// INV-X2, X3, and X1 of results: the order in which things happen to closures.
+// The order in which things happen to closures, and the results of finished ones.
 #include <map>
 #include <set>
 #include <utility>

@@ -1,5 +1,5 @@
-// INV-A1, S2, M1 of synchronous strategies. A life is one strategy of one or several processes; all
-// its members call it by the same number.
+// What replicas of synchronous strategies apply, in which order, and with whom. A life is one
+// strategy of one or several processes; all its members call it by the same number.
 #include <map>
 #include <set>
 #include <sstream>

@@ -6,7 +6,7 @@
 #include <troupe/core/ids.hpp>
 #include <troupe/sim/checkers.hpp>
 
-/// What the checkers share.
+/// Parts that the checkers share.
 namespace troupe::sim {
 
 /// The closure that an event is about.
@@ -15,7 +15,7 @@ inline closure_id closure_of(const observed& e) {
           static_cast<std::uint64_t>(e.integer("closure"))};
 }
 
-/// One life of a process.
+/// Key of a life of a process.
 struct life_key {
   node_name node{};
   std::uint32_t start = 0;

@@ -9,7 +9,7 @@
 
 namespace troupe::sim {
 
-/// What will happen in the world, by time; equal times in the order of planning.
+/// The events to come in the world, by time; equal times in the order of planning.
 class calendar {
 public:
   enum kind_t : std::uint8_t { packet_arrives, call };

@@ -39,7 +39,7 @@ private:
   std::unordered_map<std::string, std::uint64_t, text_hash, std::equal_to<>> counts_{};
 };
 
-/// With what TROUPE_SIM_SEED and TROUPE_SIM_TRACE say.
+/// `options` changed as TROUPE_SIM_SEED and TROUPE_SIM_TRACE say.
 world_options obey_environment(world_options options);
 
 /// The state of the world, behind `world`.

@@ -48,7 +48,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// Who waits for something to happen to a channel or a listener.
+/// The lanes that wait for something to happen to a channel or a listener.
 class watchers {
 public:
   void add(sim_poller& p) { all_.push_back(&p); }

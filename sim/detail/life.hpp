@@ -25,7 +25,7 @@ class sim_listener;
 /// Thrown out of an actor's handler when its process leaves.
 struct process_left {};
 
-/// One life of a process: its actor system, its lanes, its ports.
+/// A life of a process: its actor system, its lanes, its ports.
 class life final : public process, public actor_host_owner {
 public:
   life(world::core& w, machine& home, life_id id, runtime_options options);
@@ -53,9 +53,9 @@ public:
   void start_main();
   /// Lets the task run; its number.
   std::uint64_t run(const ready_task& task);
-  /// Freezes: nothing of it runs again, nothing leaves.
+  /// Freezes the process: nothing of it runs again, nothing leaves.
   void freeze(exit_record::how_t how);
-  /// Releases everything that it holds, with all ports cut.
+  /// Releases everything that the process holds, with all ports cut.
   void tear_down();
 
   // -- for its ports --
@@ -65,7 +65,7 @@ public:
   /// Does nothing in a process that is up; in one that has ended its lanes go no further.
   void end_here();
   void wake(lane_fiber& f, bool notified);
-  /// @pre a lane of this process runs.
+  /// The lane that runs. @pre a lane of this process runs.
   lane_fiber& running();
   bool on_lane() const { return running_ != nullptr; }
   lane_fiber& start_lane(std::string name, std::function<void()> body);
@@ -75,7 +75,7 @@ public:
   [[noreturn]] void leave(int code);
   bool is_ending() const { return tearing_; }
   std::uint64_t draw(std::string_view purpose);
-  /// On a lane: may let others run, as a thread may lose its processor anywhere.
+  /// May let other lanes run, as a thread may lose its processor anywhere. On a lane.
   void may_be_preempted();
 
   // -- process --

@@ -52,7 +52,7 @@ private:
   std::int64_t ppm_ = 0;
 };
 
-/// A host: what stays while processes come and go.
+/// A host, which stays while processes come and go.
 struct machine {
   machine(std::uint32_t i, node_name n, program p, machine_clock c, std::uint64_t seed)
     : index{i}, name{n}, host{to_string(n)}, main{std::move(p)}, clock{c}, disk{seed, host} {}

@@ -24,13 +24,13 @@ struct unanswered {
   packet::kind_t kind = packet::finished;
 };
 
-/// Why nothing of a link arrives.
+/// A reason why nothing of a link arrives.
 struct hold {
   std::uint32_t count = 0; ///< how many of its kind hold the link
   std::uint64_t round = 0; ///< counts ends: what began before is over
 };
 
-/// One direction between two machines.
+/// A direction between two machines.
 struct link {
   hold cut{};     ///< partitions: systems give connections up after a while
   hold stalled{}; ///< stalls: they never do
@@ -51,7 +51,7 @@ public:
   // -- processes --
   std::uint64_t route(life& from, const life_id& to);
   void send(packet&& p);
-  /// `l` has ended: its peers hear of it as `flags` (crash_flag) say.
+  /// Tells that `l` has ended: its peers hear of it as `flags` (crash_flag) say.
   void process_gone(life& l, std::int64_t flags);
 
   // -- faults --
@@ -61,7 +61,7 @@ public:
   bool heal(std::uint32_t from, std::uint32_t to);
   bool reset(std::uint32_t a, std::uint32_t b, bool channels_only);
   void release_held(std::uint32_t machine);
-  /// After it was off: answers what came meanwhile.
+  /// Turns a machine on again: answers what came meanwhile.
   void machine_on(machine& m);
   bool is_blocked(std::uint32_t from, std::uint32_t to) { return at(from, to).cut.count > 0; }
 
@@ -71,7 +71,7 @@ public:
     std::uint32_t to = 0;
     std::uint64_t since = 0; ///< of the first packet
   };
-  /// The time of that packet has come.
+  /// Makes a packet due, whose time has come.
   void become_due(std::uint32_t index, std::uint64_t since);
   /// Links that have a packet to deliver, in the order in which they had.
   const std::vector<due_link>& due() const { return due_; }
@@ -80,7 +80,7 @@ public:
 
   // -- the data plane --
   std::shared_ptr<data_connection> open_channel(life& from, std::uint32_t to, std::uint16_t port);
-  /// How much of `bytes` travels in one piece: sometimes less than could.
+  /// The number of `bytes` that travel in one piece: sometimes less than could.
   std::size_t segment_size(std::size_t bytes);
   void send_data(data_connection& c, int end, packet::kind_t kind, std::vector<char> bytes = {});
 

@@ -8,7 +8,7 @@
 #include <troupe/device/fake_table.hpp>
 #include <troupe/sim/detail/life.hpp>
 
-/// What stands behind the ports of a simulated process.
+/// Implementations of the ports of a simulated process.
 namespace troupe::sim {
 
 class sim_clock_port final : public clock_port {
@@ -30,12 +30,12 @@ private:
   life& life_;
 };
 
-/// Lanes wait here; a notification makes the longest waiting one ready.
+/// A point where lanes wait; a notification makes the longest waiting one ready.
 class sim_point final : public wait_point {
 public:
   explicit sim_point(life& l) : life_{l} {}
   bool wait_until(std::unique_lock<std::mutex>& lock, time_point deadline) override;
-  /// Without a lock: all lanes run on one thread.
+  /// `wait_until` without a lock: all lanes run on one thread.
   bool wait(time_point deadline);
   void notify_one() override;
   void notify_all() override;
@@ -82,7 +82,7 @@ class sim_device_port final : public device_port {
 public:
   explicit sim_device_port(life& l) : life_{l} {}
   std::vector<std::shared_ptr<device_table>> tables() override;
-  /// Null before the program asked for devices.
+  /// The made-up GPUs; null before the program asked for devices.
   fake_table* gpus() const { return gpus_.get(); }
 
 private:

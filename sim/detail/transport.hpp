@@ -43,7 +43,7 @@ public:
   ~sim_listener() override;
   std::unique_ptr<channel> try_accept() override;
   std::string address() const override;
-  /// A connection that was dialled; false when too many wait.
+  /// Takes a connection that was dialled; false when too many wait.
   bool take(std::shared_ptr<data_connection> c);
   bool has_waiting() const { return !waiting_.empty(); }
 
@@ -65,9 +65,9 @@ public:
   void forget(channel_listener& l) override;
   bool wait(time_point deadline) override;
   void wake() override;
-  /// Something watched may have become ready.
+  /// Tells that something watched may have become ready.
   void happened();
-  /// Until something happened, ready or not.
+  /// Waits until something happened, ready or not.
   bool wait_happening(time_point deadline) { return point_.wait(deadline); }
 
 private:

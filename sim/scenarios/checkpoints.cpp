@@ -18,7 +18,7 @@ struct save_log {
   std::int64_t returned = 0;           ///< the last stamp whose save returned
 };
 
-/// Of which a program can't recover in this life (row PS-P6).
+/// Errors from which a program can't recover in this life: the values of a server are lost.
 bool is_loss_of_a_server(const error& why) {
   return why.code() == errc::unavailable && why.details().where.task.job == job_kind::ps;
 }

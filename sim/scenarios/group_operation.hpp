@@ -9,7 +9,7 @@ namespace troupe::sim {
 
 constexpr duration operation_max = std::chrono::seconds{2};
 
-/// One operation, the same on all members: drawn from the epoch and its number.
+/// An operation, the same on all members: drawn from the epoch and its number.
 struct operation_plan {
   collective_kind kind = collective_kind::all_reduce;
   reduce_op op = reduce_op::sum;
@@ -30,8 +30,8 @@ struct operation_outcome {
   std::uint64_t wanted = 0;
 };
 
-/// This member's part. What each member gives is a function of its id, so that every member can
-/// tell what must come out.
+/// Runs this member's part. What each member gives is a function of its id, so that every member
+/// can tell what must come out.
 result<operation_outcome> run_operation(collective_group& group, const operation_plan& plan);
 
 } // namespace troupe::sim

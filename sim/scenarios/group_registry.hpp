@@ -12,7 +12,7 @@
 
 namespace troupe::sim {
 
-/// Says who makes up the next epoch of a collective group: stands for a membership service in
+/// Plans the members of the next epoch of a collective group: stands for a membership service in
 /// scenarios about groups alone. Knows which machines are up, and otherwise what members report.
 class group_registry {
 public:
@@ -25,13 +25,13 @@ public:
     node_name node{};
     std::uint64_t id = 0;
     std::string address{};
-    /// Whom it missed when its last epoch ended; none: it is new.
+    /// The members that it missed when its last epoch ended; none: it is new.
     std::vector<std::uint64_t> missing{};
   };
 
   explicit group_registry(std::size_t machines) : machines_{machines} {}
 
-  /// It waits for a plan from now on.
+  /// Tells that `who` waits for a plan from now on.
   void arrive(duration now, arrival who);
   /// The plan that `id` belongs to and has not seen, once there is one. `is_up`: of a machine.
   template <class IsUp>
@@ -44,7 +44,7 @@ public:
   }
   /// Whether someone waits whom a running epoch should make room for.
   bool someone_waits(duration now) const;
-  /// It needs no further epoch.
+  /// Tells that member `id` needs no further epoch.
   void leave(duration now, std::uint64_t id);
 
 private:

@@ -10,14 +10,14 @@
 #include <troupe/sim/scenario_run.hpp>
 #include <troupe/sim/witness.hpp>
 
-/// What the scenarios' programs have in common.
+/// Common parts of the scenarios' programs.
 namespace troupe::sim {
 
 using namespace std::chrono_literals;
 
 class witness_program;
 
-/// What travels with every witnessing closure.
+/// The argument of every witnessing closure.
 struct witness_order {
   witness_layout layout{};
   std::int64_t cell = 0;
@@ -29,7 +29,7 @@ struct witness_order {
 /// The body of a witnessing step: computes, misbehaves as the dice say, adds 1 to its cell on every
 /// shard. What else it pushes differs by attempt.
 void witness(worker_context& ctx, const variable_list& variables, const witness_order& order);
-/// Broken by a step: ends the run.
+/// Reports a rule that a step found broken: ends the run.
 void broke_rule(worker_context& ctx, std::string_view rule, const std::string& text);
 
 /// Schedules the closure of one cell.
@@ -45,13 +45,13 @@ struct work_options {
   bool vary_priority = false;
   bool vary_worker = false;
   bool poll = false; ///< asks `done` now and then, instead of joining
-  /// Null: `witness` and nothing else.
+  /// Schedules the closure of a cell; null: `witness` and nothing else.
   put_closure put{};
-  /// What the closure of a cell must give; null: the cell.
+  /// The result that the closure of a cell must give; null: the cell.
   std::function<std::int64_t(std::int64_t cell)> result_of{};
-  /// Between two batches, with the number of closures that have finished.
+  /// Called between two batches, with the number of closures that have finished.
   std::function<void(std::int64_t finished)> between{};
-  /// When a batch was scheduled and nothing joined.
+  /// Called when a batch was scheduled and nothing joined.
   std::function<void()> before_join{};
 };
 
@@ -65,7 +65,7 @@ public:
   /// Schedules closures until enough have finished or no cells are left; errors of closures are
   /// noted, and what they cancelled is scheduled anew as other closures.
   void work(const work_options& options = {});
-  /// One batch: schedules, joins, takes the results.
+  /// Runs a batch: schedules, joins, takes the results.
   void batch(std::int64_t n, const work_options& options);
   /// Compares the cells with what is known of the closures.
   void check(std::string_view when = "at the end");
@@ -83,7 +83,7 @@ public:
   const variable& tries() const { return witness_[1]; }
   std::int64_t errors_seen() const { return errors_seen_; }
 
-  /// Joins; notes an error. False when there was one.
+  /// Joins the batch and notes an error. False when there was one.
   bool join();
   void note(const error& why);
   /// Errors that the program lets out instead of noting them.
@@ -124,7 +124,7 @@ void build_witness_with(scenario_run& run) {
   build_witness(run, Options());
 }
 inline work_options plain_work() { return {}; }
-/// For storms, which take any number of workers with one closure.
+/// Options for storms, which take any number of workers with one closure.
 inline work_options storm_work() { return {.closures = {.deadline = 20s, .retries = 1'000}}; }
 inline constexpr cluster_shape small_cluster{.workers = 2, .servers = 1, .closures = 120};
 inline constexpr cluster_shape large_cluster{.workers = 5, .servers = 3, .closures = 300};

@@ -9,18 +9,18 @@ namespace troupe::sim {
 
 /// All scenarios of the registry, in name order.
 std::span<const scenario* const> all_scenarios();
-/// Null when there is none of that name.
+/// The scenario of that name; null when there is none.
 const scenario* find_scenario(std::string_view name);
-/// Throws `unknown_name` when there is none.
+/// The scenario of that name; throws `unknown_name` when there is none.
 const scenario& get_scenario(std::string_view name);
 
-/// The run of `spec.scenario`. @pre the scenario of that name exists.
+/// Runs `spec.scenario`. @pre the scenario of that name exists.
 run_result run_scenario(const run_spec& spec, const run_settings& settings = {});
-/// What a person types to see that run again: `build/troupe-sim run NAME --seed N --trace`.
+/// The command that shows a run again: `build/troupe-sim run NAME --seed N --trace`.
 std::string replay_command(std::string_view name, std::uint64_t seed);
-/// As `why_failed` of the scenario of that name, with the command that `troupe-sim` replays it by.
+/// `why_failed` of the scenario of that name, with the command by which `troupe-sim` replays it.
 std::string why_failed(std::string_view name, std::uint64_t seed);
-/// The run of that seed.
+/// Runs that seed.
 run_result run_scenario(std::string_view name, std::uint64_t seed,
                         const run_settings& settings = {});
 

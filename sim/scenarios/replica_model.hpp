@@ -8,28 +8,28 @@
 
 #include <troupe/sim/draws.hpp>
 
-/// What replicas of a synchronous strategy do in the simulator, and what must come of it: variables
-/// of every kind that each step changes, and calls that are drawn for each step. All numbers are so
-/// small that sums are exact in any order, and functions of (draws, replicas, step), so that
-/// whoever looks knows what must be there.
+/// The work of replicas of a synchronous strategy in the simulator, and its expected results:
+/// variables of every kind that each step changes, and calls that are drawn for each step. All
+/// numbers are so small that sums are exact in any order, and functions of (draws, replicas, step),
+/// so that whoever looks knows what must be there.
 namespace troupe::sim {
 
-/// What a program's variables must hold after so many steps.
+/// The values that a program's variables must hold after so many steps.
 class replica_witness {
 public:
   static constexpr std::int64_t width = 13; ///< of the variables with an optimizer
   replica_witness(draw_stream draws, std::uint32_t replicas) : draws_{draws}, replicas_{replicas} {}
 
   std::uint32_t replicas() const { return replicas_; }
-  /// What that replica gives at that step.
+  /// The gradient of that replica at that step.
   tensor gradient(std::int64_t step, std::uint32_t replica) const;
   std::int64_t total(std::int64_t steps) const { return steps * replicas_; }
   double mean(std::int64_t steps) const;
   std::int64_t first(std::int64_t steps) const { return steps == 0 ? 0 : (steps - 1) * 100; }
   std::int64_t seen(std::int64_t steps) const;
-  /// By plain descent.
+  /// The variable that is updated by plain descent.
   tensor light(std::int64_t steps) const { return after(steps).light; }
-  /// With momentum.
+  /// The variable that is updated with momentum.
   tensor heavy(std::int64_t steps) const { return after(steps).heavy; }
 
 private:
@@ -55,7 +55,7 @@ struct replica_variables {
   distributed_variable light{}; ///< f32, by `sgd`
   distributed_variable heavy{}; ///< f32, by `momentum`
 
-  /// In a strategy's scope.
+  /// Makes the variables, in a strategy's scope.
   static replica_variables make();
   distributed_variables all() const { return {total, mean, first, seen, light, heavy}; }
   /// Back to the values that they began with; the slots of `heavy` stay, which is why a program
@@ -64,7 +64,8 @@ struct replica_variables {
   std::string compare(const replica_witness& want, std::int64_t steps) const;
 };
 
-/// One replica's part of a step. What it must get and what it got, as text where they differ.
+/// The outcome of a replica's part of a step: expected and actual results, as text where they
+/// differ.
 struct replica_outcome {
   std::uint64_t got = 0; ///< over all results, and this replica's copies
   std::uint64_t wanted = 0;

@@ -17,7 +17,7 @@ namespace troupe::sim {
 
 using namespace std::chrono_literals;
 
-/// What the processes of a run share beside their strategy, over all crashes.
+/// The state that the processes of a run share beside their strategy, over all crashes.
 struct replica_world {
   std::int64_t target = 0;
   bool finished = false;            ///< some worker knows that all have done all steps
@@ -26,7 +26,7 @@ struct replica_world {
   std::int64_t saves_returned = -1; ///< of one that returned
 };
 
-/// A strategy, and what its workers do beside their replicas; null within one process.
+/// A strategy, and the operations of its workers beside their replicas; null within one process.
 struct made_strategy {
   strategy is{};
   std::function<std::vector<std::string>(const std::string& mine)> exchange{};
@@ -42,20 +42,20 @@ struct replica_program_options {
   duration start_max = 4s;
 };
 
-/// One process's program.
+/// The program of a process.
 class replica_program {
 public:
   replica_program(scenario_run& run, process& p, replica_world& shared,
                   replica_program_options options);
 
-  /// Until all steps are done, however many lives that takes.
+  /// Runs until all steps are done, however many lives that takes.
   void run_all();
 
 private:
   class life;
   void one_life();
 
-  // what the checkers hear
+  // events for the checkers
   void began(std::string_view what, duration deadline);
   void ended();
   void failed(const failure& why);

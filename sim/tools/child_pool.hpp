@@ -11,14 +11,14 @@
 
 namespace troupe::sim {
 
-/// What a child may use.
+/// Limits of a child.
 struct child_limits {
   std::chrono::milliseconds wall{60'000};
   /// Address space in bytes; 0: no limit. Ignored under a sanitizer, which maps terabytes.
   std::size_t memory_bytes = std::size_t{4} << 30;
 };
 
-/// How a child ended.
+/// The end of a child.
 struct child_end {
   enum how_t : std::uint8_t {
     answered, ///< `answer` is whole
@@ -47,7 +47,7 @@ public:
   bool idle() const { return running_.empty(); }
   /// Has a child run `body` and answer what it returns. @pre not full.
   void start(std::uint64_t key, const std::function<std::string()>& body);
-  /// Waits until one ends. @pre not idle.
+  /// Waits until a child ends. @pre not idle.
   child_end wait();
 
 private:

@@ -11,7 +11,7 @@ namespace troupe::sim {
 
 /// A run that failed, whole: to replay it nothing else is needed. Kept as a small JSON file:
 ///
-///   {"format": 1, "scenario": text, "seed": n, "invariant": "INV-X1", "text": what was wrong,
+///   {"format": 1, "scenario": text, "seed": n, "invariant": rule id, "text": what was wrong,
 ///    "hash": "0x...", "events": n, "bug": planted or absent, "build": text, "commit": text,
 ///    "shape": {"workers", "servers", "closures"},
 ///    "order": {"kind": "fifo" | "random" | "pct" | "replay", "changes": pct's, "picks": text},
@@ -40,14 +40,15 @@ struct failure_file {
 inline constexpr int failure_format = 1;
 
 std::string to_json(const failure_file& file);
-/// `corrupt`, naming the member and its value.
+/// The failure in a JSON text. `corrupt`, naming the member and its value.
 result<failure_file> failure_from_json(std::string_view text);
 
-/// `not_found`, `io_failed`, `too_large`, `corrupt`, naming the file.
+/// The failure in a file. `not_found`, `io_failed`, `too_large`, `corrupt`, naming the file.
 result<failure_file> read_failure(const std::string& path);
-/// Why this program has no such run, naming the member; empty: it has. Scenarios change and go.
+/// The reason why this program has no such run, naming the member; empty: it has. Scenarios change
+/// and go.
 std::string unusable(const failure_file& file);
-/// `io_failed`.
+/// Writes a failure to a file. `io_failed`.
 result<void> write_failure(const std::string& path, const failure_file& file);
 
 /// "worker1" to its name.

@@ -11,7 +11,7 @@
 
 namespace troupe::sim {
 
-/// What is kept of one run, small enough for a pipe.
+/// The outcome of a run, small enough for a pipe.
 struct seed_outcome {
   std::string rule{}; ///< that was broken; empty: all is well
   std::string text{};
@@ -29,21 +29,21 @@ struct seed_outcome {
   bool ok() const { return rule.empty(); }
 };
 
-/// Runs it here. `twice`: runs it again and compares, event by event; a run that broke a rule is
-/// always run again so, and its picks are kept.
+/// Runs `spec` in this process. `twice`: runs it again and compares, event by event; a run that
+/// broke a rule is always run again so, and its picks are kept.
 seed_outcome run_seed(const scenario& s, const run_spec& spec, bool twice);
-/// The same of the registry's scenario. @pre there is one of that name.
+/// `run_seed` of the registry's scenario. @pre there is one of that name.
 seed_outcome run_seed(const run_spec& spec, bool twice);
 
-/// Over the pipe.
+/// The outcome as text for the pipe, and back.
 std::string to_text(const seed_outcome& out);
 result<seed_outcome> outcome_from_text(std::string_view text);
 
-/// Of a child that ran `run_seed`: what it answered, or what ended it as a broken rule: "INV-..."
-/// of an assertion, "asan", "ubsan", "signal 11", "wall_limit".
+/// The outcome of a child that ran `run_seed`: its answer, or its end as a broken rule: the name of
+/// an assertion, "asan", "ubsan", "signal 11", "wall_limit".
 seed_outcome outcome_of(child_end end);
 
-/// Runs it in a child of its own.
+/// Runs `spec` in a child of its own.
 seed_outcome run_contained(const run_spec& spec, bool twice, const child_limits& limits);
 
 } // namespace troupe::sim

@@ -33,7 +33,7 @@ public:
   run_spec shrink(run_spec from);
 
   std::uint32_t runs() const { return runs_; }
-  /// Of the last run that broke the rule.
+  /// The outcome of the last run that broke the rule.
   const seed_outcome& last() const { return last_; }
 
 private:

@@ -49,7 +49,7 @@ struct swarm_failure {
   std::string unwritten{}; ///< why it was not
 };
 
-/// What a swarm saw.
+/// The result of a swarm.
 struct swarm_result {
   std::map<std::string, scenario_sums> scenarios{};
   std::map<std::string, std::uint64_t> marks{};
@@ -69,7 +69,7 @@ std::string scenario_of(const swarm_options& options, std::uint64_t seed);
 /// Whether a seed is run twice: the same answer for ever.
 bool runs_twice(std::uint64_t seed, std::uint32_t percent);
 
-/// That failures can be written to that directory, which need not exist. `io_failed`, naming it.
+/// Whether failures can be written to a directory, which need not exist. `io_failed`, naming it.
 result<void> check_failures_directory(const std::string& path);
 
 /// Runs the seeds in children. `on_failure` is called for each. A failure whose file cannot be

@@ -46,7 +46,7 @@ public:
     check_open(what);
     return try_call<T>(what, timeout, std::move(body)).value_or_throw();
   }
-  /// The same, with what fails as a value.
+  /// `call` that returns the failure as a value.
   template <class T, class F>
   result<T> try_call(std::string_view what, duration timeout, F body) {
     class posted final : public coordinator_call {
@@ -72,17 +72,18 @@ public:
   void check_open(std::string_view what) const;
   bool closed() const { return closed_.load(); }
   duration request_max() const { return request_max_; }
-  /// For calls that the coordinator itself ends, by what it sees of their progress.
+  /// The time limit of calls that the coordinator itself ends, by the progress that it sees.
   static constexpr duration no_limit = duration::max();
 
-  /// For the program: effect once by (term, calling thread, call number), so that a call whose way
-  /// to a living server fails is tried again, for as long as a request may take.
+  /// Calls on variables for the program: effect once by (term, calling thread, call number), so
+  /// that a call whose way to a living server fails is tried again, for as long as a request may
+  /// take.
   std::vector<variable_value> read(std::span<const variable_id> variables);
   tensor gather(variable_id variable, const tensor& indices);
   void mutate(std::span<const mutation> ops);
-  /// For checkpoints.
-  /// What a vault says, as an error of its server. One that lacks what this cluster made there came
-  /// in place of another: `unavailable`, naming the loss.
+  /// A vault's answer, for checkpoints, with its failure as an error of the vault's server. A
+  /// server that lacks what this cluster made there came in place of another: `unavailable`, naming
+  /// the loss.
   template <class T>
   static result<T> of_server(std::uint32_t server, result<T> answer) {
     if (answer)
@@ -103,8 +104,8 @@ public:
   void forget(variable_id id);
   std::shared_ptr<const variable_spec> spec_of(variable_id id) const;
 
-  /// Tasks of the workers that were described; `others_join`: more may come. Before the program
-  /// begins.
+  /// Sets the tasks of the workers that were described; `others_join`: more may come. Called before
+  /// the program begins.
   void expect_workers(std::vector<std::uint32_t> tasks, bool others_join) {
     workers_ = std::move(tasks);
     others_join_ = others_join;
@@ -120,8 +121,8 @@ public:
   void close();
 
 private:
-  /// One thread's client; a call borrows it, so that a thread has a number without being asked for
-  /// its name.
+  /// The client of one thread; a call borrows it, so that a thread has a number without being asked
+  /// for its name.
   struct program_thread {
     std::uint32_t number = 0;
     std::uint64_t calls = 0;

@@ -8,7 +8,7 @@
 
 namespace troupe::detail {
 
-/// What the handles of one coordinator share. The program's threads.
+/// The state that the handles of one coordinator share. The program's threads.
 class coordinator_front : public std::enable_shared_from_this<coordinator_front> {
 public:
   explicit coordinator_front(std::shared_ptr<strategy_state> strategy)

@@ -10,10 +10,10 @@
 
 namespace troupe::detail {
 
-/// One for all local replicas, or one for each.
+/// Input pipelines: one for all local replicas, or one for each.
 using piece_pipelines = std::vector<pipeline_pieces>;
 
-/// What a distributed dataset is made of: shared by its handles and iterators. The program's
+/// The contents of a distributed dataset, shared by its handles and iterators. The program's
 /// threads.
 class distributed_source {
 public:
@@ -26,7 +26,7 @@ public:
   piece_pipelines open() const;
   /// Steps that a lane makes ahead of `next`; 0: there is no lane.
   std::uint32_t steps_ahead() const;
-  /// Whether pieces are put on the replicas' devices before a replica asks (row SYNC-INP-7).
+  /// Whether pieces are put on the replicas' devices before a replica asks.
   bool puts_on_devices() const;
 
   const std::shared_ptr<sync_state>& of() const { return of_; }

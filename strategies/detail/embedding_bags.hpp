@@ -24,7 +24,7 @@ void expect_type(const char* what, dtype given, dtype expected);
 /// Elements of an i64 or i32 tensor of any rank.
 id_list ids_of(const tensor& ids);
 
-/// Each id once, ascending, and where in that list every id is.
+/// Ids without repeats, ascending, and each original id's place among them.
 struct unique_ids {
   id_list ids{};
   id_list slots{};
@@ -48,7 +48,7 @@ bag_entries entries_of(const sparse_ids& ids, const tensor& weights);
 bag_entries safe_entries(const bag_entries& all, combiner how,
                          std::optional<std::int64_t> default_id);
 
-/// What each bag's sum of w * e is divided by; 1 for a sum, else 0 for an empty bag.
+/// The divisor of each bag's sum of w * e: 1 for a sum, else 0 for an empty bag.
 std::vector<double> divisors_of(const bag_entries& entries, combiner how);
 
 /// Calls `f` with a float or a double to show the element type.

@@ -20,11 +20,12 @@ struct made_step {
   std::shared_ptr<const placed_input> placed{}; ///< null: nothing was put on a device
   std::vector<std::string> positions{};         ///< behind it, one a pipeline
   std::exception_ptr error{};
-  /// Nothing is made behind it: the data has ended here, or broke.
+  /// Whether no step follows: the data has ended here, or broke.
   bool is_last() const { return error || !step.has_data; }
 };
 
-/// What makes steps. One thread at a time, but for what `pipeline_pieces` says of itself.
+/// The pipelines that make steps. One thread at a time, except for the calls that describe a
+/// pipeline.
 struct step_maker {
   piece_pipelines pipelines{};
   std::vector<std::uint32_t> order{}; ///< whose the pieces of one pipeline are; empty: in order
@@ -35,7 +36,8 @@ struct step_maker {
   std::vector<std::string> positions() const;
 };
 
-/// Between an iterator and its lane, which makes steps until so many are ready. Thread-safe.
+/// The queue between an iterator and its lane, which makes steps until so many are ready.
+/// Thread-safe.
 class input_queue final : public strategy_part {
 public:
   input_queue(const environment& env, std::shared_ptr<step_maker> maker, std::uint32_t steps);
@@ -65,9 +67,9 @@ private:
   bool runs_ = false;
 };
 
-/// Where an iterator stands, with the steps that a lane makes ahead of it. The program's threads,
-/// one at a time. What is ready does not show: positions are those behind what `next` gave, and an
-/// error is thrown by the `next` that it belongs to.
+/// An iterator's place, with the steps that a lane makes ahead of it. The program's threads, one at
+/// a time. What is ready does not show: positions are those behind what `next` gave, and an error
+/// is thrown by the `next` that it belongs to.
 class input_ahead {
 public:
   /// Begins no lane before the first `next`.
@@ -82,12 +84,13 @@ public:
   made_step next();
   void start_pass(std::uint64_t pass);
   std::uint64_t pass() const { return pass_; }
-  /// One a pipeline. Throws `wrong_state` after an error.
+  /// The positions, one for each pipeline. Throws `wrong_state` after an error.
   std::vector<std::string> positions() const;
-  /// @pre as many as pipelines. Throws `corrupt`, `mismatch`, and then stays as it was.
+  /// Goes to saved positions. @pre as many as pipelines. Throws `corrupt`, `mismatch`, and then
+  /// stays as it was.
   void restore(const std::vector<std::string>& positions);
   std::size_t pipelines() const { return maker_->pipelines.size(); }
-  /// For what it says of itself.
+  /// The first pipeline, for the calls that describe it.
   const pipeline_pieces& first() const { return maker_->pipelines.front(); }
 
 private:
@@ -97,7 +100,8 @@ private:
   const std::shared_ptr<step_maker> maker_;
   std::shared_ptr<input_queue> queue_{}; ///< null: nothing is made ahead
   std::unique_ptr<lane> lane_{};
-  /// Behind what `next` gave, while there is a lane; else the pipelines tell.
+  /// The positions behind the last step that `next` gave, while there is a lane; else the pipelines
+  /// tell.
   std::optional<std::vector<std::string>> given_{};
   std::uint64_t pass_ = 0;
   bool begun_ = false;

@@ -8,8 +8,8 @@
 #include <troupe/core/lane_context.hpp>
 #include <troupe/strategies/strategy.hpp>
 
-/// Who runs on this lane, as whom: the stack of contexts (rows SYNC-CTX). The frames stand on the
-/// lane's own stack, or in a scope object.
+/// The stack of contexts of a lane: who runs there, as whom. An empty stack means the default
+/// strategy's replica context. The frames stand on the lane's own stack, or in a scope object.
 namespace troupe::detail {
 
 enum class mode_kind : std::uint8_t {
@@ -50,13 +50,13 @@ inline void push_frame(mode_frame& frame) {
   current_context().modes = &frame;
 }
 
-/// @pre it is the innermost
+/// Takes `frame` away. @pre it is the innermost
 inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer; }
 
 /// Takes a frame away wherever it stands on this lane's stack, if it does.
 void drop_frame(mode_frame& frame);
 
-/// What the names of variables made here begin with: "main/foo/".
+/// The prefix of the names of variables made here: "main/foo/".
 std::string name_prefix();
 
 /// A frame for the length of a block.

@@ -13,7 +13,7 @@ namespace troupe::detail {
 
 class sync_state;
 
-/// One replica's piece of a step on its device. No parts: it was not put there.
+/// A replica's piece of a step on its device. No parts: it was not put there.
 struct placed_piece {
   element host{};
   std::vector<device_tensor> parts{};

@@ -22,8 +22,8 @@
 
 namespace troupe {
 
-/// What a runtime owns, in the order in which it must go: actors before the system, the system
-/// before the ports.
+/// The objects that a runtime owns, in the order in which it must go: actors before the system, the
+/// system before the ports.
 class runtime::impl {
 public:
   impl(runtime_options options, caf::actor_system* host);

@@ -14,7 +14,7 @@
 
 namespace troupe::detail {
 
-/// What strategies stand on, and how a runtime that ends tells them.
+/// The services of a runtime that strategies use, and how a runtime that ends tells them.
 struct runtime_services {
   runtime_services(const environment& e, caf::actor_system& s, std::shared_ptr<device_plane> d)
     : env{e}, system{s}, devices{std::move(d)} {}

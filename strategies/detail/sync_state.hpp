@@ -29,7 +29,8 @@ enum class strategy_kind : std::uint8_t {
   parameter_server = 6 ///< its variables live on servers; one replica, here
 };
 
-/// What has a lane of its own beside the replicas' and ends with its strategy. Any thread.
+/// A part of a strategy that has a lane of its own beside the replicas' and ends with the strategy.
+/// Any thread.
 class strategy_part {
 public:
   virtual ~strategy_part() = default;
@@ -45,7 +46,7 @@ struct sync_options {
     parameter_device{}; ///< where the one copy of a variable lives; empty: with each replica
   /// All devices of each local replica, the first one as in `devices`; empty: only that.
   std::vector<std::vector<std::string>> logical_devices{};
-  /// What they are on this machine, "cpu:1"; empty: what they are called.
+  /// The devices' names on this machine, "cpu:1"; empty: as in `logical_devices`.
   std::vector<std::vector<std::string>> hardware{};
   std::vector<std::string> server_devices{}; ///< of parameter servers
   /// The local replica that gets each of a worker's pieces of input; empty: in their order.
@@ -57,7 +58,7 @@ struct sync_options {
   std::uint64_t grace_ms = 10'000;
   /// Other workers' members, for groups over processes; null within one.
   std::shared_ptr<worker_links> links{};
-  /// Hears that the replicas here wait for those of other workers.
+  /// Called while the replicas here wait for those of other workers.
   std::function<void(const std::string& text)> on_wait{};
   std::shared_ptr<const cluster_resolver> resolver{}; ///< null: nobody gave one
 };
@@ -65,7 +66,7 @@ struct sync_options {
 /// A strategy behind its handles: replicas, their lanes and their group. Any thread.
 class sync_state : public std::enable_shared_from_this<sync_state> {
 public:
-  /// The default strategy's: no runtime, no lanes.
+  /// The constructor for the default strategy: no runtime, no lanes.
   explicit sync_state(sync_options options);
   sync_state(std::shared_ptr<runtime_services> services, sync_options options);
   ~sync_state();
@@ -78,7 +79,7 @@ public:
   std::uint32_t first_id() const { return options_.worker * local_count(); }
   std::uint32_t count() const { return options_.workers * local_count(); }
   bool is_standard() const { return options_.kind == strategy_kind::standard; }
-  /// One replica in all, which runs on the caller's own lane.
+  /// Whether there is one replica in all, which runs on the caller's own lane.
   bool is_inline() const { return count() == 1; }
   const std::shared_ptr<runtime_services>& services() const { return services_; }
   const environment& env() const;
@@ -115,25 +116,26 @@ public:
   }
   const std::string& logical_device(std::uint32_t local, std::uint32_t logical) const;
   device_id hardware(std::uint32_t local, std::uint32_t logical = 0) const;
-  /// One for each replica, or one for each of its devices. A replica whose lane was left behind
+  /// A context for each replica, or for each of its devices. A replica whose lane was left behind
   /// gets another: the old lane may still use the first.
   std::shared_ptr<device_context> device_of(std::uint32_t local, std::uint32_t logical = 0);
   /// See `replica_lanes::why_not_in_place`.
   std::optional<failure> why_not_in_place(std::uint32_t local) const {
     return lanes_ ? lanes_->why_not_in_place(local) : std::nullopt;
   }
-  /// What a call is named to the other processes, behind what the caller calls it; within one
-  /// process only that, since `lockstep` compares.
+  /// The name of a call for the other processes: the caller's own, then the description. Within one
+  /// process the caller's own only, since `lockstep` compares the calls.
   std::string words_for(const replica_call& call, const std::string& what) const {
     if (!options_.links)
       return what;
     return (what.empty() ? "" : what + ": ") + troupe::to_string(call);
   }
-  /// The program has failed outside `run`: ends what other workers' replicas wait for.
+  /// Ends the calls that other workers' replicas wait in, when the program has failed outside
+  /// `run`.
   void interrupt(const failure& why);
-  /// This worker among the others; nobody within one process.
+  /// The origin for this worker's failures; unknown within one process.
   origin own_origin() const;
-  /// What is told to others of `why`: who it comes from, unless somebody else is known to.
+  /// `why` as it is told to other workers: with `self` as its origin, unless another one is known.
   static failure from(const origin& self, failure why);
   std::string status() const;
   /// Numbers for names.
@@ -144,15 +146,16 @@ public:
   /// `part` is closed before the strategy is, if it is still there.
   bool keep_track(const std::shared_ptr<strategy_part>& part);
 
-  /// The group's counter (protocol 6.3).
+  /// The number of steps that the group has committed.
   std::int64_t committed_steps() const { return steps_; }
   void set_committed_steps(std::int64_t k) { steps_ = k; }
   /// False when the counter is not at `step`.
   bool commit_step(std::int64_t step) { return steps_.compare_exchange_strong(step, step + 1); }
 
-  /// Throws unless this lane may call `what`: rows SYNC-CTX-21 to CTX-23.
+  /// Throws `wrong_state` unless this lane may make the cross-replica call `what`: in this
+  /// strategy's cross-replica context, or with nothing active.
   void require_cross_replica(const char* what) const;
-  /// Throws unless the lane is in a scope of this strategy: row SYNC-CTX-24.
+  /// Throws `wrong_state` unless the lane is in a scope of this strategy.
   void require_scope(const char* what) const;
 
 private:
@@ -181,30 +184,31 @@ private:
   bool parts_closed_ = false;
 };
 
-/// A host tensor of each worker becomes one (row SYNC-RTO-9). All workers call it.
+/// Reduces host tensors, one of each worker, to one. All workers call it.
 tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
                            std::optional<std::vector<std::int64_t>> axis);
 
-/// "cpu:1" of "/cpu:1" and of its name in full (rows SYNC-ONE-1, MIR-3); `device_unavailable` for
-/// another process's. `name`: of the strategy.
+/// The short name of a device of this process: "cpu:1" for "/cpu:1" and for the name in full;
+/// `device_unavailable` for another process's. `name`: of the strategy.
 std::string own_device(const char* name, const std::string& text);
-/// Each for itself; `invalid_argument` for one that is there twice.
+/// `own_device` of each name; `invalid_argument` for a device that is named twice.
 std::vector<std::string> own_devices(const char* name, std::vector<std::string> devices);
 
-/// The one default strategy (row SYNC-DEF-1).
+/// The default strategy, one in a process.
 const std::shared_ptr<sync_state>& standard_state();
 
 /// Element-wise reduction in the order given. A mean of integers is f64. Throws `shape_mismatch`,
 /// `dtype_mismatch` naming `what` and the component.
 tensor reduce_tensors(const char* what, const reduction& op, std::span<const tensor> parts);
-/// `x` reduced along `axes`; negative ones count from the end. Where an axis has no elements: what
-/// changes nothing. Throws `out_of_range`, and `invalid_argument` for an axis that is given twice.
-/// For a mean: the sum as `mean_summand` has it, and `elements` is the number that went into each.
+/// `x` reduced along `axes`; negative ones count from the end. Where an axis has no elements: the
+/// operation's neutral element. Throws `out_of_range`, and `invalid_argument` for an axis that is
+/// given twice. For a mean: the sum as `mean_summand` has it, and `elements` is the number that
+/// went into each.
 tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
                    std::vector<std::int64_t> axes, std::int64_t& elements);
-/// What is summed for a mean, in a type where no sum of 2^31 replicas wraps, and none of a narrow
-/// type overflows: f16 as f32, bf16 as f64; integers as i64 [2] + shape, their upper and lower
-/// words. Others as they are.
+/// The summand of `x` for a mean, in a type where no sum of 2^31 replicas wraps, and none of a
+/// narrow type overflows: f16 as f32, bf16 as f64; integers as i64 [2] + shape, their upper and
+/// lower words. Other types stay as they are.
 tensor mean_summand(const tensor& x);
 /// The shape of the elements, of type `type`, that `summand` stands for.
 shape_t shape_of_summand(const tensor& summand, dtype type);
@@ -215,16 +219,16 @@ tensor mean_of(const tensor& sum, dtype type, std::int64_t by);
 void require_one_type(const char* what, std::span<const tensor> parts);
 /// The numerator over the denominator, true division: f64 for integers.
 tensor divide(const tensor& x, std::int64_t by);
-/// One after the other along `axis`; throws `shape_mismatch` naming the dimension or rank that
-/// differs, `out_of_range` for the axis, `invalid_argument` for scalars (rows SYNC-GAT-3 to GAT-7).
+/// Concatenates `parts` along `axis`; throws `shape_mismatch` naming the dimension or rank that
+/// differs, `out_of_range` for the axis, `invalid_argument` for scalars.
 tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
-/// Everybody's `x` in rank order, of one type and of shapes that agree but along `axis`, or there
+/// The members' `x` in rank order, of one type and of shapes that agree but along `axis`, or there
 /// too unless `any_extent`: else `dtype_mismatch`, `shape_mismatch` naming a member, on all
 /// members.
 result<void> gather_parts(collective_group& group, const tensor& x, std::size_t axis,
                           bool any_extent, const collective_options& with,
                           std::vector<tensor>& parts);
-/// What changes nothing in a reduction by `op`, not a user's.
+/// The neutral element of `op`, in the given shape. @pre `op` is not a user's.
 tensor neutral(dtype type, const shape_t& shape, reduce_op op);
 
 } // namespace troupe::detail

@@ -11,7 +11,7 @@
 
 namespace troupe::detail {
 
-/// Who calls a method of a variable.
+/// The caller of a variable's method: a replica, an update function, or cross-replica code.
 struct variable_caller {
   enum class kind : std::uint8_t { cross = 0, replica = 1, update = 2 };
   kind what = kind::cross;
@@ -21,7 +21,7 @@ struct variable_caller {
 
 /// A variable of a synchronous strategy behind its handles. Each copy is a shard of all rows, so
 /// that updates, optimizers and snapshots are those of the parameter servers. Any thread; the
-/// replicas' calls are collective where the tables say so.
+/// replicas' writes are collective where an aggregation brings values together.
 class variable_core : public std::enable_shared_from_this<variable_core> {
 public:
   using any_write = std::uint8_t;
@@ -33,23 +33,25 @@ public:
   variable_synchronization synchronization() const { return synchronization_; }
   variable_aggregation aggregation() const { return aggregation_; }
   bool trainable() const { return trainable_; }
-  /// What a replica reads is what all of them read.
+  /// Whether all replicas read the same value.
   bool keeps_copies_equal() const {
     return copies_.size() == 1
            || (synchronization_ == variable_synchronization::on_write && !allow_divergence_);
   }
   std::size_t components() const { return copies_.size(); }
   shard& component(std::size_t i) const;
-  /// Where each copy lives.
+  /// The device of each copy.
   const std::vector<std::string>& devices() const { return devices_; }
   std::uint32_t logical_device() const { return logical_device_; }
 
   tensor read() const;
-  /// `kind`: assign, assign_add or assign_sub.
+  /// Writes `value` as the caller's context, the synchronization and the aggregation say. `kind`:
+  /// assign, assign_add or assign_sub.
   void write(mutation_kind kind, const tensor& value, bool is_literal) const;
   void assign_each(const per_replica<tensor>& value) const;
   void scatter(mutation_kind kind, const tensor& indices, const tensor& values) const;
-  /// A gradient for the optimizer, summed by the caller already: own copy, or all.
+  /// Has the optimizer apply a gradient that was summed already, on the caller's own copy or on
+  /// all.
   void apply(const tensor& gradient) const;
   /// Throws what `apply` would, before anything has changed.
   void check_gradient(const tensor& gradient) const;
@@ -59,10 +61,10 @@ public:
   void restore_value(const tensor& value) const;
 
   variable_caller caller(const char* what) const;
-  /// One copy that all replicas share.
+  /// Whether all replicas share one copy.
   bool is_shared() const { return copies_.size() == 1 && of_->local_count() > 1; }
   failure complaint(errc code, const char* what, const std::string& text) const;
-  /// Of a tensor that was never given one.
+  /// The failure of a call that got a tensor without a value.
   failure no_value(const char* what, const std::string& of) const;
 
 private:
@@ -75,7 +77,7 @@ private:
   /// A replica's part of a change that all make: its own copy, or the first's of the shared one.
   void settle_here(const variable_caller& by, mutation_kind kind, const tensor& values,
                    const tensor& indices) const;
-  /// What all replicas do with one value, those without data too.
+  /// Makes a change of one value on all replicas, those without data too.
   void settle(const variable_caller& by, mutation_kind kind, const tensor& values,
               const tensor& indices = {}) const;
   void scatter_own(const variable_caller& by, mutation_kind kind, const tensor& indices,

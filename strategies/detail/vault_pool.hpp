@@ -38,7 +38,7 @@ private:
   bool closed_ = false;
 };
 
-/// What one save or restore borrows of the pool. One thread.
+/// Sessions that one save or restore borrows of the pool. One thread.
 class vaults {
 public:
   /// A session that ends in the middle of a call is made anew so often: all calls may be made

@@ -7,9 +7,9 @@
 
 #include <troupe/strategies/detail/sync_state.hpp>
 
-/// What the workers of a strategy do together, beside their replicas. All call the same, in the
-/// same order; within one process they cost nothing. Throws what ended them, naming `what` and who
-/// is missing.
+/// Calls that the workers of a strategy make together, beside their replicas. All call the same, in
+/// the same order; within one process they cost nothing. Throws what ended them, naming `what` and
+/// who is missing.
 namespace troupe::detail {
 
 void worker_barrier(const sync_state& of, const std::string& what);
@@ -25,14 +25,14 @@ std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::stri
 /// origin unless another is known; or what it made.
 std::string encode_outcome(const sync_state& of, const std::optional<failure>& why,
                            const std::string& made = {});
-/// What it made, or how it failed there; `bad_frame` for what is no outcome.
+/// The text that a worker made, or its failure; `bad_frame` for a text that is no outcome.
 result<std::string> decode_outcome(const std::string& text);
 /// The failure with the worker's name in front, unless the text has it.
 failure of_worker(std::size_t worker, failure why);
-/// What worker 0 made; or how it failed, thrown on all. The others have made nothing.
+/// The text that worker 0 made; its failure is thrown on all. The other workers give none.
 std::string chiefs_outcome(const sync_state& of, const std::optional<failure>& why,
                            const std::string& made, const std::string& what);
-/// What one worker can't do, none does: the first failure is thrown on all, whole.
+/// Makes a failure of one worker that of all: the first failure is thrown on all, whole.
 void agree(const sync_state& of, const std::optional<failure>& why, const std::string& what);
 
 } // namespace troupe::detail

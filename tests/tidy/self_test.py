@@ -28,6 +28,9 @@ GOOD = {
     "strategies/README.md": README,
     "core/loop.cpp": "void g() {\n  for (auto x :\n       {1, 2}) {\n    for (int i = 0;\n         i < 3; ++i) {\n      ++x;\n    }\n  }\n}\n" + "int x;\n" * 70,
     "core/short.cpp": "void f(int x,\n       int y) {\n  ++x;\n}\n" + "int x;\n" * 70,
+    "core/ids.hpp": HEADER + "/// UTF-8 of RFC-1952, CRC-32, rows 3 to 5, SHA-256; INV is a word\nconst char* const id = \"INV-X1\"; // an id in code\n",
+    "core/rows.cpp": "// a source may say row PS-L4\n",
+    "tests/unit/core/row_helpers.hpp": HEADER + "/// rows PS-L4 and SYNC-CTX-1\n",
     "strategies/api.hpp": HEADER + "#include <troupe/core/a.hpp>\n",
 }
 
@@ -70,6 +73,16 @@ BAD = {
     "address": [("docs/x.md", "see ht" + "tps://example.org/a\n"), ("dev", "curl ht" + "tp://mirror/x\n")],
     "machine-path": [("docs/x.md", "lies in /ho" + "me/me/troupe\n")],
     "todo": [("core/x.cpp", "// TO" + "DO: later\n"), ("docs/x.md", "FIX" + "ME\n")],
+    "row-id": [
+        ("core/x.hpp", HEADER + "/// At the end (row PS-L4).\n"),
+        ("sim/x.hpp", HEADER + "int x; ///< INV-X2\n"),
+        ("strategies/detail/x.hpp", HEADER + "/* rows SYNC-CTX-10 to 12 */\n"),
+        ("tools/x.hpp", HEADER + "/// How batches are cut (rows\n/// SPL-3).\n"),
+        ("core/x.hpp", HEADER + "/// All of it (rows SYNC-RUN).\n"),
+        ("core/x.hpp", HEADER + "/// As the two (row E13).\n"),
+        ("core/x.hpp", HEADER + "/// As the two (row\n/// E13).\n"),
+        ("core/x.hpp", HEADER + "/// Source: part 1.R of the specification.\n"),
+    ],
     "readme": [("tools/x.cpp", "int x;\n"), ("bench/README.md", "\n\n")],
     "file-length": [("core/x.cpp", "int x;\n" * 500)],
     "function-length": [

@@ -79,6 +79,20 @@ SIM_BANS = (
 )
 DEFINITION = re.compile(r"^(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::[^;{]*)?\{", re.M)
 
+# An id of a row or invariant that readers cannot look up: "PS-L4", "SYNC-CTX-21", "INV-X2", "rows SPL-3, E13", or a
+# section of that specification. Standards have the same form and are no rows.
+ROW_ID = re.compile(
+    r"\b(?:PS|SYNC|INV|RM)-[A-Z]\w*(?:-\d+)?\b"
+    r"|\b(?!(?:UTF|CRC|FNV|SHA|AVX|RFC|ISO|XXH|SSE|MIT)-)[A-Z]{2,4}-[A-Z]?\d+\b"
+    r"|\b[Rr]ows? [A-Z]{1,3}\d+\b"
+    r"|\b(?:part|section) \d\.[A-Z\d]+ of the specification|\bpart \d, row \d"
+)
+COMMENT = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)|R"(?P<mark>[^()\s\\]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'",
+    re.S,
+)
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 # rule name -> what it says; self_test.py has a bad sample for each.
@@ -92,6 +106,7 @@ RULES = {
     "address": "no web addresses",
     "machine-path": "no paths of one machine",
     "todo": "no notes to oneself",
+    "row-id": "comments of headers say the behaviour; ids of rows and invariants stand in tests and in code",
     "readme": "each folder has a README.md",
     "file-length": f"files have at most {FILE_LINES_MAX} lines (warning)",
     "function-length": f"functions have at most {FUNCTION_LINES_MAX} lines (warning)",
@@ -131,6 +146,21 @@ def code_only(text):
         return f'"{blanked[1:-1]}"' if found.startswith('"') else blanked
 
     return token.sub(blank, text)
+
+
+def check_row_ids(path, text):
+    """Yields a finding for each id of a row in a comment; one that is wrapped over two lines counts as well."""
+    for comment in COMMENT.finditer(text):
+        if not comment.group("comment"):
+            continue
+        end = comment.end()
+        wrapped = re.match(r"\s*///? ?(\S+)", text[end:])
+        body = comment.group("comment") + (" " + wrapped.group(1) if wrapped else "")
+        for match in ROW_ID.finditer(body):
+            if match.start() >= len(comment.group("comment")):
+                continue  # that line's own
+            line = line_of(text, comment.start() + match.start())
+            yield Finding(path, line, "row-id", f"`{match.group(0)}`: {RULES['row-id']}")
 
 
 def scan(path, text, bans):
@@ -247,6 +277,8 @@ def check_cpp(path, text, tree):
             yield Finding(path, line, rule, message)
     if path.endswith(".hpp") and not re.match(r"\s*#pragma once", code_only(text)):
         yield Finding(path, 1, "pragma-once", "the first code line must be #pragma once")
+    if path.endswith(".hpp") and not is_test:
+        yield from check_row_ids(path, text)
     if (folder in LIBRARY or is_simulator(path)) and not is_test:
         yield from scan(path, text, BANS)
     if is_test:

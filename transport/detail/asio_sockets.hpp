@@ -24,8 +24,8 @@ result<std::vector<tcp::endpoint>> resolve(asio::io_context& io, const std::stri
 /// Whether an address is one of this host.
 bool is_local(const asio::ip::address& at);
 
-/// What a connected socket needs. Never fails: a socket whose peer left already says so when it is
-/// used.
+/// Sets the options of a connected socket. Never fails: a socket whose peer left already says so
+/// when it is used.
 void set_up_connected(tcp::socket& socket, const tcp::endpoint& remote);
 
 /// Connects without blocking in the kernel; waits in poll until `deadline`. `connect_failed`:

@@ -42,7 +42,7 @@ using block_header_image = std::array<std::byte, block_header_bytes>;
 
 block_header_image encode(const block_header& header);
 
-/// What a block that is not the expected one is.
+/// The kind of a block that is not the expected one.
 enum class block_verdict : std::uint8_t {
   stale = 0,     ///< sound, of another epoch: to be read and dropped
   mismatch = 1,  ///< of another operation: the members don't do the same

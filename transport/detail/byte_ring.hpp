@@ -7,9 +7,9 @@
 
 #include <troupe/core/data_port.hpp>
 
-/// One direction of a channel in memory that two processes share: a ring of bytes with one writer
-/// and one reader. Nothing of the memory is trusted: each side keeps its own index to itself, reads
-/// the other's once, and goes on only when it can be. Never blocks, allocates nothing.
+/// A direction of a channel in memory that two processes share: a ring of bytes with one writer and
+/// one reader. Nothing of the memory is trusted: each side keeps its own index to itself, reads the
+/// other's once, and goes on only when it can be. Never blocks, allocates nothing.
 ///
 /// What a side has copied is seen by the other once it is published, so many small pieces cost one
 /// publication. A side that is about to sleep says so; the other is told by `publish` that it must
@@ -20,8 +20,8 @@
 /// sees the new index, or the other one sees its flag.
 namespace troupe::detail {
 
-/// What both sides see, each field written by one of them but the flags. Zeroed memory is a ring
-/// that is empty.
+/// The memory that both sides see; each field except the flags is written by one of them. Zeroed
+/// memory is a ring that is empty.
 struct ring_indices {
   alignas(64) std::atomic<std::uint64_t> written;       ///< bytes since the start; the writer's
   alignas(64) std::atomic<std::uint64_t> taken;         ///< bytes since the start; the reader's
@@ -55,8 +55,8 @@ public:
   /// Shows the reader what was written. True: it sleeps and must be woken.
   bool publish();
 
-  /// Where the next `n` bytes will lie; empty: they don't fit now, or not in one piece. To be
-  /// followed by `wrote`. None: the reader's index can't be.
+  /// Memory for the next `n` bytes; empty: they don't fit now, or not in one piece. To be followed
+  /// by `wrote`. None: the reader's index can't be.
   std::optional<mutable_bytes> room_for(std::size_t n);
   void wrote(std::size_t n) { written_ += n; }
 
@@ -66,13 +66,14 @@ public:
   /// From now on the reader's `publish` tells when there is room. True: there is room already.
   bool sleep_unless_room();
 
-  /// What the reader has not taken, in at most two pieces. For a ring that is given up.
+  /// The bytes that the reader has not taken, in at most two pieces. For a ring that is given up.
   struct pieces {
     const_bytes first{};
     const_bytes second{};
   };
   std::optional<pieces> rest();
-  /// As if the reader had taken `n` bytes of the rest. Only for a ring that is given up.
+  /// Drops `n` bytes of the rest, as if the reader had taken them. Only for a ring that is given
+  /// up.
   void drop(std::size_t n);
 
 private:

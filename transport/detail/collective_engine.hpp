@@ -10,7 +10,7 @@
 #include <troupe/transport/collective_group.hpp>
 #include <troupe/transport/collective_types.hpp>
 
-/// What a group asks of whatever carries an operation.
+/// The interface of a group to whatever carries an operation.
 namespace troupe::detail {
 
 /// An operation as a member calls it, checked.
@@ -38,7 +38,7 @@ std::uint64_t describe(const collective_task& task, std::uint32_t size);
 
 /// "all_reduce sum f32[1000]".
 std::string to_string(const collective_task& task);
-/// The same, or what the caller calls it.
+/// The name of a task in errors: the caller's name for it, or `to_string`.
 std::string doing(const collective_task& task);
 
 /// Merges any sources in their order into all outs, by a user's function or a kernel.
@@ -53,7 +53,7 @@ public:
   /// Moves what can move now; true: something did. Errors are final.
   virtual result<bool> advance() = 0;
   virtual bool done() const = 0;
-  /// Who an error of `advance` is about; `no_member`: nobody in particular.
+  /// The member that an error of `advance` is about; `no_member`: none in particular.
   static constexpr std::uint32_t no_member = 0xffffffff;
   virtual std::uint32_t failed_peer() const = 0;
   /// Whether the operation waits for the peer.

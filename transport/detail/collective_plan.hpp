@@ -8,7 +8,7 @@
 
 #include <troupe/transport/collective_types.hpp>
 
-/// What one member does in one operation over channels, as data: which ranges it sends to whom,
+/// The steps of one member in one operation over channels, as data: which ranges it sends to whom,
 /// which it receives, which it merges, and what has to be done before. Plans know no bytes and no
 /// sockets; the plans of all members of an operation fit each other, and whoever carries them out
 /// in any order that the gates allow gets the same result.
@@ -67,7 +67,7 @@ struct collective_plan {
   std::size_t staged_count = 0;
 };
 
-/// What is to be planned.
+/// The operation that is to be planned.
 struct plan_task {
   collective_kind kind = collective_kind::all_reduce;
   collective_algorithm algorithm = collective_algorithm::direct;

@@ -11,8 +11,8 @@
 
 #include <troupe/core/error.hpp>
 
-/// What the two halves of the frame codec share: integers, offsets and checksums as the grammar in
-/// frame.hpp has them.
+/// Parts of the frame codec that reader and writer share: integers, offsets and checksums as the
+/// grammar in frame.hpp has them.
 namespace troupe::detail {
 
 inline constexpr std::size_t header_checksum_offset = 44;

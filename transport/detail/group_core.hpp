@@ -39,16 +39,16 @@ public:
   const std::vector<collective_member>& members() const { return spec_.members; }
   const collective_counters& counters() const { return counters_; }
   const group_options& options() const { return options_; }
-  /// What operations of an epoch that ended, or never began, fail with.
+  /// The failure of operations of an epoch that ended or never began.
   failure why_ended() const;
-  /// None while the epoch lasts, as far as this member knows.
+  /// The failure that ended the epoch; none while it lasts, as far as this member knows.
   std::optional<failure> ended() const;
   std::vector<std::uint64_t> missing() const;
   group_epoch newest_epoch() const { return newest_; }
   time_point now() const { return env_.clock.now(); }
 
   tensor allocate(dtype type, shape_t shape);
-  /// Does the task with all members. @pre it fits itself.
+  /// Does the task with all members. @pre the task's parts fit each other.
   result<void> run(collective_task& task);
   /// Memory of the lane's own, until the next call.
   std::byte* fusion(std::size_t bytes) { return fusion_.at_least(bytes); }

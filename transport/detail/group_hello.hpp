@@ -11,7 +11,7 @@
 #include <troupe/transport/collective_types.hpp>
 #include <troupe/transport/frame.hpp>
 
-/// What members of a group tell each other beside the data: frames with a meta and no bulk.
+/// Messages of a group's members beside the data: frames with a meta and no bulk.
 namespace troupe::detail {
 
 /// Between each two members run two channels, both dialed by the one with the higher rank: *data*
@@ -30,7 +30,7 @@ enum class group_frame : std::uint8_t {
   proof = 9      ///< in answer to those: that the caller knows the token
 };
 
-/// Members of another one are told so, and not what they would read into each other's words.
+/// Version of these messages: a member of another version is refused, naming both.
 inline constexpr std::uint32_t group_protocol_version = 2;
 
 inline constexpr frame_limits group_frame_limits{.kind_max = 9,
@@ -65,8 +65,8 @@ struct named_list {
   std::string whose{};
   std::string text{};
 };
-/// Where two of them first differ, for both sides: "worker:0 at a:1 has 2 members, worker:1 at b:1
-/// has 3", "in place 1 worker:0 at a:1 has worker:1 b:1, worker:1 at b:1 has worker:1 c:1".
+/// The first difference of two lists, for both sides: "worker:0 at a:1 has 2 members, worker:1 at
+/// b:1 has 3", "in place 1 worker:0 at a:1 has worker:1 b:1, worker:1 at b:1 has worker:1 c:1".
 std::string difference(const named_list& ours, const named_list& theirs);
 /// A line of such a list as (name, address); empty strings where there is none.
 std::pair<std::string, std::string> list_line(const std::string& text, std::uint32_t rank);
@@ -86,8 +86,8 @@ struct group_challenge {
 std::string encode(const group_challenge& challenge);
 std::optional<group_challenge> decode_challenge(std::string_view meta);
 
-/// That its sender knows the group's token: `code` is `dialer_code` of its hello and the challenge
-/// that it got. Grammar: challenge, code (64 hexadecimal digits).
+/// Proof that its sender knows the group's token: `code` is `dialer_code` of its hello and the
+/// challenge that it got. Grammar: challenge, code (64 hexadecimal digits).
 struct group_proof {
   group_challenge mine{}; ///< for who is called, who proves itself with the welcome
   std::string code{};
@@ -96,7 +96,7 @@ struct group_proof {
 std::string encode(const group_proof& proof);
 std::optional<group_proof> decode_proof(std::string_view meta);
 
-/// HMAC-SHA256 under the token: of what is said, by whom, in answer to which bits.
+/// HMAC-SHA256 under the token, of the hello, its sender and the challenge that it answers.
 std::string dialer_code(std::string_view token, const group_hello& hello,
                         const group_challenge& to);
 std::string answer_code(std::string_view token, const group_hello& welcome,
@@ -110,8 +110,8 @@ struct group_welcome {
 
 std::optional<group_welcome> decode_welcome(std::string_view meta);
 
-/// Why an epoch ended, as one member tells the others; or why a caller is refused.
-/// Grammar: count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, failure
+/// The failure that ended an epoch, as one member tells the others; or the reason why a caller is
+/// refused. Grammar: count u32, epoch u32, doing_bytes u32, count * (rank u32), doing, failure
 /// (core/failure_codec.hpp).
 struct group_notice {
   failure why = make_failure(errc::revoked, {}); ///< with its retry class and who it comes from

@@ -15,10 +15,10 @@
 #include <troupe/transport/detail/group_hello.hpp>
 #include <troupe/transport/frame.hpp>
 
-/// The channels of a group's epoch, and what is told over them beside the data.
+/// The channels of a group's epoch, and the messages over them beside the data.
 namespace troupe::detail {
 
-/// Both channels to one member; null at the own place.
+/// The two channels to one member; null at the own place.
 struct peer_channels {
   std::unique_ptr<channel> control{};
   std::unique_ptr<channel> data{};
@@ -44,14 +44,15 @@ public:
 
   /// Reads what came and answers; the first notice, if there is one. Marks those that are gone.
   std::optional<group_notice> listen();
-  /// As of the last `listen`.
+  /// Whether the peer had gone at the last `listen`.
   bool is_gone(std::uint32_t peer) const { return peers_[peer].gone; }
 
-  /// To all that are there, as far as it fits now; `flush` sends the rest. True: all is out.
+  /// Sends `notice` to all that are there, as far as it fits now; `flush` sends the rest and
+  /// returns true when all is out.
   void tell(const group_notice& notice);
   bool flush();
   void wake(std::uint32_t peer);
-  /// Asks all whether they drive an operation; `listen` takes the answers.
+  /// Asks all members whether they drive an operation; `listen` takes the answers.
   void ask();
   bool has_answered(std::uint32_t peer) const { return peers_[peer].answered; }
   /// The first notice of a peer, as of the last `listen`.
@@ -65,7 +66,7 @@ private:
   std::vector<peer_channels> peers_;
 };
 
-/// Where others call: the listener of a member, and callers that nobody has taken yet. One lane.
+/// The door of a member: its listener, and callers that nobody has taken yet. One lane.
 class group_door {
 public:
   struct caller {
@@ -90,7 +91,7 @@ public:
   /// Accepts and reads; refuses strangers, and members of epochs before `epoch`. True: somebody new
   /// has said hello.
   bool pump(group_epoch epoch, time_point now, collective_counters& counters);
-  /// Those who said hello for `epoch`.
+  /// The callers that said hello for `epoch`.
   std::vector<caller> take(group_epoch epoch);
   /// The highest epoch of those who said hello with this list of members.
   group_epoch newest(std::uint64_t members) const;
@@ -122,7 +123,7 @@ class wait_teller {
 public:
   wait_teller(const wait_listener& to, time_point begun)
     : to_{to}, next_{to ? after(begun, tell_every) : never} {}
-  /// When there is something to tell again; `never` without a listener.
+  /// The time of the next notice; `never` without a listener.
   time_point next() const { return next_; }
   /// Tells what `missing()` returns, if it is time.
   template <class F>
@@ -148,15 +149,16 @@ struct epoch_spec {
   bool list_is_given = false; ///< see `group_options::lists_are_given`
 };
 
-/// Dials those of lower rank, waits for those of higher. Waits on the calling lane. `deadline`
-/// names who is missing, and `outcome.missing` gets their ranks; `fenced`: others are in a later
-/// epoch of the same list, or wait for this one there, `outcome.newest`; `mismatch`: they have
-/// another list, and for given lists where it differs; `wrong_peer`: another token.
+/// The outcome of `form_links`, which dials members of lower rank and waits for those of higher
+/// rank. Waits on the calling lane. `deadline` names who is missing, and `outcome.missing` gets
+/// their ranks; `fenced`: others are in a later epoch of the same list, or wait for this one there,
+/// `outcome.newest`; `mismatch`: they have another list, and for given lists where it differs;
+/// `wrong_peer`: another token.
 struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};
 };
-/// `teller` hears who is missing while it waits.
+/// Forms an epoch's channels. `teller` hears who is missing while the call waits.
 result<std::unique_ptr<group_links>> form_links(environment& env, group_door& door,
                                                 channel_poller& poller, const epoch_spec& spec,
                                                 collective_counters& counters, time_point deadline,

@@ -27,9 +27,9 @@ struct host_seat {
   alignas(64) std::atomic<std::uint32_t> merged{0}; ///< chunks whose out slot is filled
   alignas(64) std::atomic<std::uint32_t> read{0};   ///< chunks that it needs no more
   alignas(64) std::atomic<std::uint32_t> sleeping{0};
-  /// Of operation i at i % remembered: its number above the hash of its description.
+  /// Operation i stands at i % remembered: its number above the hash of its description.
   alignas(64) std::atomic<std::uint64_t> operations[remembered];
-  /// Where its vector stands in its arena; `elsewhere`: not in it.
+  /// The place of the member's vector in its arena; `elsewhere`: not in it.
   static constexpr std::uint64_t elsewhere = ~std::uint64_t{0};
   alignas(64) std::atomic<std::uint64_t> vectors[remembered];
 };

@@ -11,15 +11,15 @@
 /// Tensors in memory that processes share.
 namespace troupe::detail {
 
-/// One member's part of an epoch's memory, given out in pieces that come back when their tensors
-/// go. Any thread. The memory stays mapped while a tensor of it lives.
+/// A member's part of an epoch's memory, given out in pieces that come back when their tensors go.
+/// Any thread. The memory stays mapped while a tensor of it lives.
 class host_arena {
 public:
-  /// `bytes` at `begin` of `memory`.
+  /// An arena of `bytes` at `begin` of `memory`.
   host_arena(std::shared_ptr<host_memory> memory, std::size_t begin, std::size_t bytes);
 
   tensor allocate(dtype type, shape_t shape);
-  /// Where in the arena memory of this process stands; none: it is elsewhere.
+  /// Offset in the arena of an address of this process; none: it is elsewhere.
   std::optional<std::size_t> offset_of(const std::byte* at) const;
 
 private:

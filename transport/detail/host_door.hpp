@@ -17,10 +17,10 @@ namespace troupe::detail {
 
 /// Opens the door that belongs to the TCP endpoint "127.0.0.1:4711". `unavailable` says why not.
 result<owned_fd> open_door(const std::string& endpoint);
-/// Goes through it. `connect_failed`: there is none; `unavailable`: it is another user's, or any
-/// other reason.
+/// Connects to the door of an endpoint. `connect_failed`: there is none; `unavailable`: it is
+/// another user's, or any other reason.
 result<owned_fd> enter_door(const std::string& endpoint);
-/// Who waits at the door; nothing when nobody does.
+/// The connection of a caller that waits at the door; an empty descriptor without one.
 owned_fd accept_at_door(int door);
 
 /// The peer's process number where this process sees it, 0 when it does not; and whether it is of
@@ -31,8 +31,8 @@ struct door_peer {
 };
 door_peer peer_of(int socket);
 
-/// What the one who entered says first, with the descriptor of its memory.
-/// Grammar: magic u32, version u32, ring_bytes u64; little-endian; the descriptor beside it.
+/// The first message of the process that entered, with the descriptor of its memory. Grammar: magic
+/// u32, version u32, ring_bytes u64; little-endian; the descriptor beside it.
 struct memory_offer {
   static constexpr std::uint32_t magic = 0x48535254; // "TRSH"
   static constexpr std::uint32_t version = 1;
@@ -42,7 +42,7 @@ struct memory_offer {
 /// False when the peer is gone or the system refuses.
 bool send_offer(int socket, const memory_offer& offer, int memory);
 
-/// What came in place of an offer.
+/// The outcome of reading an offer.
 struct received_offer {
   enum class state : std::uint8_t {
     nothing_yet,
@@ -56,7 +56,7 @@ struct received_offer {
 };
 received_offer receive_offer(int socket);
 
-/// As `channel::try_send` and `try_receive`; none: the peer is gone.
+/// `channel::try_send` and `try_receive` over a local socket; none: the peer is gone.
 std::optional<std::size_t> send_some(int socket, std::span<const const_bytes> parts);
 std::optional<std::size_t> receive_some(int socket, std::span<const mutable_bytes> parts);
 

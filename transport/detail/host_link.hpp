@@ -37,7 +37,7 @@ public:
   /// The ring that the dialer writes, or the acceptor.
   ring_place ring_of(bool dialer) const;
   int fd() const { return fd_.get(); }
-  /// Once the peer has it.
+  /// Closes the descriptor, once the peer has it.
   void close_door() { fd_.reset(); }
 
 private:
@@ -49,9 +49,9 @@ private:
   std::size_t ring_bytes_ = 0;
 };
 
-/// One end. One lane, or two as `channel` allows. Who enters offers memory and may write at once;
-/// who accepts takes it or declines, and then all bytes go through the socket, those first that had
-/// been written already.
+/// An end of a link. One lane, or two as `channel` allows. Who enters offers memory and may write
+/// at once; who accepts takes it or declines, and then all bytes go through the socket, those first
+/// that had been written already.
 ///
 ///     socket := offer answer? (wake* | byte*)      after yes | after no
 ///     answer := yes | no
@@ -59,15 +59,15 @@ class host_link final : public descriptor {
 public:
   /// The dialer's end, whose offer is sent.
   host_link(owned_fd socket, link_memory memory, std::string peer);
-  /// The acceptor's. `takes_memory`: whether an offer may be accepted.
+  /// The acceptor's end. `takes_memory`: whether an offer may be accepted.
   host_link(owned_fd socket, bool takes_memory, std::string peer);
   ~host_link() override { close(); }
 
-  /// As `channel`. `bad_frame`: the peer's indices can't be.
+  /// `channel::try_send` and `try_receive`. `bad_frame`: the peer's indices can't be.
   result<std::size_t> send(std::span<const const_bytes> parts);
   result<std::size_t> receive(std::span<const mutable_bytes> parts);
   void close();
-  /// As `channel` has them.
+  /// The calls of `channel` on its own memory.
   std::size_t place_bytes_max() const { return stage_ == stage::shared ? in_place_bytes_max_ : 0; }
   result<const_bytes> view(std::size_t n);
   void take(std::size_t n);

@@ -18,7 +18,7 @@ public:
   bool done() const override { return runner_.done(); }
   std::uint32_t failed_peer() const override { return runner_.failed_peer(); }
   bool needs(std::uint32_t peer) const override { return runner_.needs(peer); }
-  /// What was sent before a peer left still comes; what it did not take never goes.
+  /// Data sent before a peer left still comes; data that the peer did not take never goes.
   bool ends_with(std::uint32_t peer) const override { return runner_.has_unsent(peer); }
   bool before_sleep(channel_poller& poller) override;
   void after_sleep(channel_poller& poller) override;

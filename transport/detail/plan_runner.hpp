@@ -30,7 +30,7 @@ struct data_link {
   std::size_t pushed_back_at = 0;
 };
 
-/// One operation's memory and meaning.
+/// The memory and meaning of an operation.
 struct operation_data {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -44,7 +44,7 @@ struct operation_data {
 
 class plan_runner {
 public:
-  /// All outlive the runner. `links` has one entry a member.
+  /// A runner of `plan`. All arguments outlive the runner. `links` has one entry a member.
   plan_runner(const collective_plan& plan, const operation_data& data, std::span<data_link> links,
               collective_counters& counters);
 

@@ -5,7 +5,7 @@
 
 #include <poll.h>
 
-/// What the poller of the socket transports can watch.
+/// Things that the poller of the socket transports can watch.
 namespace troupe::detail {
 
 /// The descriptor of an open channel or listener, -1 once it is closed. A poller holds it weakly,
@@ -15,7 +15,7 @@ struct descriptor {
   int fd = -1;
 
   virtual ~descriptor() = default;
-  /// What to ask the system for.
+  /// The events to ask the system for.
   virtual short events(bool want_send) const {
     return static_cast<short>(want_send ? POLLIN | POLLOUT : POLLIN);
   }

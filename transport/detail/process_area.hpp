@@ -14,8 +14,8 @@
 /// that has no core is not waited for.
 namespace troupe::detail {
 
-/// What the members of an epoch share. A seat is written by its member alone, and read by others
-/// only between the start of an operation and the member's leaving it.
+/// The state that the members of an epoch share. A seat is written by its member alone, and read by
+/// others only between the start of an operation and the member's leaving it.
 class process_area {
 public:
   explicit process_area(std::uint32_t size);
@@ -29,8 +29,8 @@ public:
     std::byte* output = nullptr;
   };
 
-  /// What an operation came to once all had arrived. Whoever sees that first decides, so that all
-  /// see the same; whoever leaves before makes it `revoked` for good.
+  /// The way in which an operation goes on once all have arrived. Whoever sees that first decides,
+  /// so that all see the same; whoever leaves before makes it `revoked` for good.
   enum class stage : std::uint8_t {
     shared = 0,   ///< everybody takes shares
     single = 1,   ///< whoever decided does all
