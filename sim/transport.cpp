@@ -266,7 +266,7 @@ public:
                             "cannot connect to " + address + ": no answer before the deadline");
     if (c->state == data_connection::refused)
       return make_failure(errc::connect_failed,
-                          "cannot connect to " + address + ": nobody listens there");
+                          "cannot connect to " + address + ": connection refused");
     return std::unique_ptr<channel>{std::move(out)};
   }
 
