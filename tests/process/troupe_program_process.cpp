@@ -180,7 +180,7 @@ TEST_CASE("processes: equal workers that get no further say so, and why, and end
     + (at.path / "saved").string();
   const std::string saves = "a checkpoint is saved every 1000000 steps";
   const auto killed = run_until(train + " --kill worker:every=700ms",
-                                {"no progress for ", saves, "processes ended before", "worker:2"},
+                                {"no progress for ", saves, "processes exited before", "worker:2"},
                                 std::chrono::seconds{60});
   CAPTURE(killed);
   CHECK(killed.find("no progress for ") != std::string::npos);
@@ -188,7 +188,7 @@ TEST_CASE("processes: equal workers that get no further say so, and why, and end
   CHECK(killed.find("processes exited before the next: worker:0 ") != std::string::npos);
   const auto stopped =
     run_until(train + " --kill worker:every=3s,signal=STOP,resume=6s",
-              {"no progress for ", "a step needs all of them", "a step waits for worker:"},
+              {"no progress for ", "a step needs all workers", "a step waits for worker:"},
               std::chrono::seconds{90});
   CAPTURE(stopped);
   CHECK(stopped.find("processes were stopped: ") != std::string::npos);
@@ -456,7 +456,7 @@ TEST_CASE(
   CAPTURE(seen.text);
   CHECK(seen.code != 0);
   CHECK(seen.text.find("its token is not the coordinator") != std::string::npos);
-  CHECK(seen.text.find("it has no token and the coordinator one") != std::string::npos);
+  CHECK(seen.text.find("it has no token, but the coordinator requires one") != std::string::npos);
   CHECK(seen.text.find("TROUPE_TOKEN") != std::string::npos);
   std::ifstream file{at.path / "chief"};
   const std::string log{std::istreambuf_iterator<char>{file}, {}};

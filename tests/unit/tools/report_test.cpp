@@ -76,7 +76,7 @@ TEST_CASE("report: a line that is none is refused by name") {
     CAPTURE(bad);
     const auto got = decode_report(std::string{bad} + "\n");
     REQUIRE_FALSE(got);
-    CHECK(got.error().text == "report: '" + std::string{bad} + "' is no line of a report");
+    CHECK(got.error().text == "report: malformed line '" + std::string{bad} + "'");
   }
 }
 
