@@ -172,10 +172,10 @@ std::string_view cluster_coordinator::name_of(const void* address, const std::ty
     return name;
   const auto own = function_at(address);
   throw_failure(errc::not_registered,
-                "schedule: the function " + (own.empty() ? std::string{} : "'" + own + "' ") + "of type "
-                  + readable_name(type)
-                  + " is not registered: add TROUPE_FUNCTION at namespace scope, in "
-"a source file that every process of the cluster links");
+                "schedule: the function " + (own.empty() ? std::string{} : "'" + own + "' ")
+                  + "of type " + readable_name(type)
+                  + " is not registered: add TROUPE_FUNCTION at namespace scope, in a source file "
+                    "that every process of the cluster links");
 }
 
 std::shared_ptr<cluster> cluster_coordinator::owner() const { return front_->owner_ptr(); }

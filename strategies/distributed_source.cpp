@@ -16,8 +16,8 @@ data_context ports_of(const sync_state& of) {
     throw_failure(errc::wrong_state,
                   of.text()
                     + ": the default strategy reads real files, "
-"which a simulated process must not; use a "
-"strategy of the process's runtime, or iterate the dataset with its environment");
+                      "which a simulated process must not; use a "
+                  "strategy of the process's runtime, or iterate the dataset with its environment");
   static auto& ports = *new std::unique_ptr<production_ports>{make_production_ports()};
   return {ports->storage(), ports->random()};
 }

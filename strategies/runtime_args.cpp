@@ -228,7 +228,7 @@ given_flags read_flags(int argc, char** argv, const flag_table& flags, taker by)
       if (at != flags.end() && by == taker::equals)
         throw_failure(errc::bad_config,
                       name + " is not supported by a synchronous program, "
-"which has no coordinator or parameter "
+                             "which has no coordinator or parameter "
                              "servers: use --cluster FILE with --task, or TF_CONFIG");
       if (at == flags.end() && name.starts_with("--troupe-"))
         unknown_flag(name, flags);
@@ -277,13 +277,13 @@ void refuse_half(const runtime_options& options, const given_flags& given,
         if (flag == name)
           throw_failure(errc::bad_config, flag + " is '" + value
                                             + "', but the task of this process is unknown: "
-"set --troupe-task chief, worker:N or ps:N");
+                                              "set --troupe-task chief, worker:N or ps:N");
     return;
   }
   if (options.described_by.empty() && !is_given(given, "--troupe-coordinator"))
     throw_failure(errc::bad_config, "--troupe-task is '" + task_flag
                                       + "', but the coordinator's address is unknown: set "
-"--troupe-coordinator HOST:PORT, --cluster FILE or TF_CONFIG");
+                                     "--troupe-coordinator HOST:PORT, --cluster FILE or TF_CONFIG");
 }
 
 } // namespace

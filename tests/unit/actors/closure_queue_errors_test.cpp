@@ -519,7 +519,7 @@ TEST_CASE(
   w.queue->put_back(w.take_one(1), put_back_reason::worker_lost_running, worker_n(1));
   CHECK(w.queue->wait(w.world.now()).error().text
         == "closure 3:1 of step_7 lost 2 workers while it ran: "
-"worker:4 (exceeded its deadline of 500 ms), "
+           "worker:4 (exceeded its deadline of 500 ms), "
            "worker:1");
 }
 

@@ -350,8 +350,8 @@ TEST_CASE("device assignment: a degraded slice gives out cores in task order") {
         == "device assignment: num_replicas is 4 of 1 cores, the topology has 3 devices");
   CHECK(refusal(where, {.num_replicas = 3, .order = device_order::ring})
         == "device assignment: order is ring, but no ring can be "
-"formed: the mesh has coordinates without a device");
+           "formed: the mesh has coordinates without a device");
   CHECK(refusal(where, {.computation_stride = {2, 1, 1, 1}, .num_replicas = 2})
         == "device assignment: computation_stride is (2, 1, 1, 1), must "
-"be 1 on a mesh that has coordinates without a device");
+           "be 1 on a mesh that has coordinates without a device");
 }

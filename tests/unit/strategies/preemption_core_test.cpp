@@ -196,7 +196,7 @@ TEST_CASE("preemption: a message that contradicts what was agreed has no effect"
   };
   CHECK(refuse({kind::proposal, 0, 0, 5})
         == "preemption: message of worker 0 for round 0, "
-"step 5: the sender is not one of worker 0's "
+           "step 5: the sender is not one of worker 0's "
            "2 peers");
   CHECK(refuse({kind::proposal, 0, 3, 5}).find("not one of worker 0's 2 peers")
         != std::string::npos);
