@@ -21,7 +21,7 @@ failure at_path(const std::string& path, failure why) {
 }
 
 failure bad_checksum(const std::string& path, const std::string& what) {
-  return make_failure(errc::corrupt, path + ": the checksum of " + what + " does not hold");
+  return make_failure(errc::corrupt, path + ": checksum mismatch in " + what);
 }
 
 /// Where a checkpoint's files are: in `folder`, at `within` + their names. `path` for errors.
@@ -47,7 +47,7 @@ result<checkpoint_manifest> read_manifest(const place& at) {
   const auto size_bytes = (*file)->size_bytes();
   if (size_bytes > detail::manifest_bytes_max)
     return make_failure(errc::corrupt,
-                        path + ": " + std::to_string(size_bytes) + " bytes are too many");
+                        path + ": " + std::to_string(size_bytes) + " bytes exceed the size limit");
   std::string bytes(static_cast<std::size_t>(size_bytes), '\0');
   if (auto done =
         (*file)->read_at(0, std::as_writable_bytes(std::span{bytes.data(), bytes.size()}));
@@ -60,7 +60,7 @@ result<checkpoint_manifest> read_manifest(const place& at) {
 }
 
 failure no_checkpoint(const std::string& directory, const char* because) {
-  return make_failure(errc::not_found, "there is no checkpoint in " + directory + ": " + because);
+  return make_failure(errc::not_found, "no checkpoint in " + directory + ": " + because);
 }
 
 /// What has a checkpoint's name in a directory.
@@ -179,7 +179,7 @@ result<checkpoint_reader> checkpoint_reader::open_latest(storage_port& storage,
                                                          checkpoint_read_options options) {
   auto opened = storage.folder(directory);
   if (!opened && opened.error().code == errc::not_found)
-    return no_checkpoint(directory, "there is no such directory");
+    return no_checkpoint(directory, "the directory does not exist");
   if (!opened)
     return at_path(directory, std::move(opened.error()));
   const std::shared_ptr<storage_port> folder = std::move(*opened);
@@ -194,13 +194,14 @@ result<checkpoint_reader> checkpoint_reader::open_latest(storage_port& storage,
     if (!refused.empty() && (numbers.empty() || numbers.front() <= newest))
       break;
     if (numbers.empty() && there->too_high.empty())
-      return no_checkpoint(directory, "nothing was saved there");
+      return no_checkpoint(directory, "the directory contains no checkpoint");
     newest = numbers.empty() ? 0 : numbers.front();
     refused.clear();
     for (const auto& name : there->too_high)
       refused.push_back(
         {directory + "/" + name,
-         make_failure(errc::corrupt, directory + "/" + name + ": its number is above the highest, "
+         make_failure(errc::corrupt, directory + "/" + name
+                                       + ": the number exceeds the highest allowed, "
                                        + std::to_string(detail::generation_max))});
     for (const auto number : numbers) {
       const auto name = detail::generation_name(number);
@@ -213,7 +214,7 @@ result<checkpoint_reader> checkpoint_reader::open_latest(storage_port& storage,
       refused.push_back({path, std::move(reader.error())});
     }
   }
-  std::string text = directory + ": no checkpoint is whole";
+  std::string text = directory + ": no checkpoint is complete";
   for (const auto& each : refused)
     text += "; " + to_string(each.why);
   return make_failure(errc::corrupt, text);
@@ -233,12 +234,12 @@ result<tensor> checkpoint_reader::read(std::string_view name, std::string_view p
   const auto what = path_ + ": " + std::string{name} + "/" + std::string{part};
   const auto* variable = find(name);
   if (!variable)
-    return make_failure(errc::unknown_name, what + ": no such variable");
+    return make_failure(errc::unknown_name, what + ": unknown variable");
   const auto& parts = variable->parts;
   const auto found =
     std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p.name == part; });
   if (found == parts.end())
-    return make_failure(errc::unknown_name, what + ": no such part");
+    return make_failure(errc::unknown_name, what + ": unknown part");
   if (row_begin < 0 || row_end < row_begin || row_end > detail::rows_of(variable->shape)
       || (variable->shape.empty() && row_begin == row_end))
     return make_failure(errc::out_of_range, what + ": rows [" + std::to_string(row_begin) + ", "
@@ -277,14 +278,14 @@ result<std::uint64_t> checkpoint_reader::steps(std::string_view name) const {
   const auto* variable = find(name);
   if (!variable)
     return make_failure(errc::unknown_name,
-                        path_ + ": " + std::string{name} + ": no such variable");
+                        path_ + ": " + std::string{name} + ": unknown variable");
   return variable->steps;
 }
 
 result<std::string> checkpoint_reader::extra(std::string_view key) const {
   const auto at = manifest_->extras.find(key);
   if (at == manifest_->extras.end())
-    return make_failure(errc::unknown_name, path_ + ": no extra '" + std::string{key} + "'");
+    return make_failure(errc::unknown_name, path_ + ": unknown extra '" + std::string{key} + "'");
   return at->second;
 }
 

@@ -74,7 +74,8 @@ struct checkpoint_writer::state {
     if (broken)
       return broken;
     if (at != phase::open)
-      return make_failure(errc::wrong_state, "checkpoint: begin() comes first (" + directory + ")");
+      return make_failure(errc::wrong_state,
+                          "checkpoint: begin() was not called (" + directory + ")");
     return {};
   }
   void mark(std::string_view id) const {
@@ -145,7 +146,7 @@ result<void> checkpoint_writer::state::enter() {
   auto locked = folder->lock(detail::lock_name);
   if (!locked && locked.error().code == errc::try_again)
     return make_failure(errc::try_again, "checkpoint: " + directory
-                                           + ": another one is writing a checkpoint there ("
+                                           + ": another writer holds the lock of the directory ("
                                            + locked.error().text + ")");
   if (!locked)
     return std::move(locked.error());
@@ -173,9 +174,8 @@ result<void> checkpoint_writer::state::begin() {
     if (last == detail::generation_max || detail::is_number_too_high(name))
       return make_failure(errc::out_of_range,
                           "checkpoint: " + directory + "/" + name
-                            + ": no number is left above it for the next checkpoint, "
-                            + std::to_string(detail::generation_max)
-                            + " is the highest; move it away");
+                            + ": its number leaves none for the next checkpoint, the highest is "
+                            + std::to_string(detail::generation_max) + "; move it away");
     if (left_over && is_directory(*folder, name)) // it may hold the space that this save needs
       (void)remove_flat(*folder, name);
   }
@@ -191,7 +191,7 @@ result<void> checkpoint_writer::state::check(const std::string& name, dtype type
                                              const shape_t& shape, std::string_view part,
                                              std::int64_t row_begin, const tensor& rows) const {
   if (name.empty() || part.empty())
-    return in_slice(errc::invalid_argument, name, part, "variable and part need a name");
+    return in_slice(errc::invalid_argument, name, part, "variable and part must have a name");
   if (!rows.defined() || !is_sane(shape, type))
     return in_slice(
       errc::invalid_argument, name, part,

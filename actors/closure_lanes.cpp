@@ -101,7 +101,7 @@ std::string closure_lanes::tied_text() const {
     if (shown++ == shown_max)
       return out + ", ...";
     out += (out.empty() ? "" : ", ") + std::to_string(lines.affine.size())
-           + " for worker:" + std::to_string(worker) + " alone";
+           + " bound to worker:" + std::to_string(worker);
   }
   return out;
 }

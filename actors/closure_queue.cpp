@@ -49,7 +49,7 @@ result<void> closure_queue::await(unique_lock& lock, wait_point& at, std::size_t
     }
     if (now >= deadline) {
       const auto tied = lanes_.tied_text();
-      outcome = make_failure(errc::deadline, std::string{call} + " ran out of time with "
+      outcome = make_failure(errc::deadline, std::string{call} + ": deadline exceeded with "
                                                + std::to_string(queued()) + " closures queued"
                                                + (tied.empty() ? "" : " (" + tied + ")") + " and "
                                                + std::to_string(in_flight_) + " in flight");
@@ -318,8 +318,8 @@ failure closure_queue::stopped_failure() const {
   if (stopped_why_.code != errc::none)
     return stopped_why_;
   return make_failure(errc::unavailable,
-                      "the cluster was shut down (by runtime::shutdown or the runtime's end) and "
-                      "takes no more work");
+                      "the cluster was shut down (by runtime::shutdown or the end of the runtime) "
+                      "and accepts no more closures");
 }
 
 failure closure_queue::no_worker_failure_locked() const {

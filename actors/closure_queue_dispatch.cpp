@@ -13,9 +13,8 @@ failure input_failure(const remote_state& input) {
   if (input.why.code == errc::input_failed)
     return input.why;
   failure why = make_failure(errc::input_failed,
-                             "the value of closure " + std::to_string(value_of(input.id.term)) + ":"
-                               + std::to_string(input.id.seq)
-                               + " was to be its input: " + to_string(input.why));
+                             "input closure " + std::to_string(value_of(input.id.term)) + ":"
+                               + std::to_string(input.id.seq) + " failed: " + to_string(input.why));
   why.where = input.why.where;
   return why;
 }
@@ -186,8 +185,8 @@ std::vector<closure_end> closure_queue::take_unconfirmed() {
 }
 
 failure closure_queue::cancellation(const closure& c, const char* because) const {
-  return make_failure(errc::cancelled, describe(c) + " was cancelled"
-                                         + (stopped_ ? ": " : ", schedule it again: ") + because);
+  return make_failure(errc::cancelled, describe(c) + " was cancelled: " + because
+                                         + (stopped_ ? "" : "; schedule it again"));
 }
 
 void closure_queue::cancel(queued_closure& c, const char* because, after_unlock& then) {
@@ -332,8 +331,8 @@ failure closure_queue::poison(const closure& c) const {
   for (const auto& [worker, how] : c.took)
     workers +=
       (workers.empty() ? "" : ", ") + to_string(worker) + (how.empty() ? "" : " (" + how + ")");
-  return make_failure(errc::poisoned, describe(c) + " took " + std::to_string(c.took.size())
-                                        + " workers with it: " + workers);
+  return make_failure(errc::poisoned, describe(c) + " lost " + std::to_string(c.took.size())
+                                        + " workers while it ran: " + workers);
 }
 
 // -- resources, workers --------------------------------------------------------------------------

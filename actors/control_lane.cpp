@@ -224,7 +224,7 @@ bool control_lane::serve_frames(session& s) {
     return false;
   }
   if (now >= s.until) {
-    down(s, make_failure(errc::deadline, "no answer to a hello"), false);
+    down(s, make_failure(errc::deadline, "no answer to the hello"), false);
     return false;
   }
   for (int frames = 0; frames < frames_per_turn; ++frames) {
@@ -251,7 +251,7 @@ result<void> control_lane::handle(session& s) {
   const auto& frame = s.link->frame();
   const auto kind = static_cast<link_kind>(frame.header().kind);
   if (s.up && kind == link_kind::goodbye) {
-    down(s, make_failure(errc::connection_lost, "the other end said goodbye"), true);
+    down(s, make_failure(errc::connection_lost, "closed by the peer"), true);
     return {};
   }
   if (s.up && kind > link_kind::goodbye)
@@ -284,22 +284,23 @@ result<void> control_lane::on_hello(session& s) {
       return make_failure(errc::wrong_peer, "hello of " + name_of(owner) + ": " + what);
     };
     if (hello->version != data_protocol_version)
-      return why("data protocol " + std::to_string(hello->version) + ", here "
+      return why("data protocol " + std::to_string(hello->version) + ", expected "
                  + std::to_string(data_protocol_version));
     if (hello->cluster != options_.cluster)
-      return why("cluster '" + hello->cluster.substr(0, 100) + "', here '" + options_.cluster
+      return why("cluster '" + hello->cluster.substr(0, 100) + "', expected '" + options_.cluster
                  + "'");
     if (!same_code(hello->token, link_code(*hello, options_.token)))
-      return why((hello->token.empty()     ? "no token, here is one: "
-                  : options_.token.empty() ? "a token, here is none: "
-                                           : "another token than here: ")
+      return why((hello->token.empty()     ? "the token is missing: "
+                  : options_.token.empty() ? "unexpected token, this process has none: "
+                                           : "wrong token: ")
                  + std::string{token_advice});
     if (hello->task.job != job_kind::worker || hello->inc.counter == 0)
-      return why("only members that are workers have links");
+      return why("only workers may open a link");
     for (const auto& x : sessions_) {
       if (x->ended || !x->up || x->owner.task != owner.task || x->owner.inc < owner.inc)
         continue;
-      return x->owner == owner ? why("it has a link") : why("a later life of it has a link");
+      return x->owner == owner ? why("a link is already open")
+                               : why("a newer incarnation has a link");
     }
     return std::nullopt;
   }();
@@ -329,7 +330,7 @@ void control_lane::say_goodbye(session& s) {
   s.link->send(link_kind::goodbye, 0, {});
   s.link->seal();
   if (s.up)
-    events_.on_down(s.owner, make_failure(errc::connection_lost, "it was ended here"), true);
+    events_.on_down(s.owner, make_failure(errc::connection_lost, "closed by this process"), true);
 }
 
 void control_lane::down(session& s, const failure& why, bool clean) {

@@ -19,10 +19,10 @@ bool control_link::send(link_kind kind, std::uint64_t request, std::string bytes
   const auto size = frame_header_bytes + bytes.size();
   const auto queued = waiting_bytes_ + left_bytes_;
   if (bytes.size() > link_bytes_max || queued + size > queue_bytes_max_) {
-    broken_ = make_failure(errc::too_large, "link with " + wire_->peer() + ": a frame of "
+    broken_ = make_failure(errc::too_large, "link with " + wire_->peer() + ": sending a frame of "
                                               + std::to_string(size) + " bytes while "
                                               + std::to_string(queued) + " of at most "
-                                              + std::to_string(queue_bytes_max_) + " wait");
+                                              + std::to_string(queue_bytes_max_) + " are queued");
     lock.unlock();
     wake_();
     return false;

@@ -68,7 +68,7 @@ result<void> control_plane::on_message(const link_owner& owner, link_kind kind,
     return make_failure(errc::bad_frame, "link of " + to_string(owner.task) + ": frame kind "
                                            + std::to_string(static_cast<unsigned>(kind))
                                            + ", request " + std::to_string(request)
-                                           + ": not for this end");
+                                           + ": unexpected on this side");
   auto what = decode_link(kind, bytes);
   if (!what)
     return what.error();

@@ -127,7 +127,7 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
     return;
   mark(env_, "coordinator.link_lost");
   tell(self_, membership_,
-       fence_member{.task = msg.task, .inc = msg.inc, .reason = "its link ended: " + msg.reason});
+       fence_member{.task = msg.task, .inc = msg.inc, .reason = "link lost: " + msg.reason});
 }
 
 void coordinator_state::worker_joined(const member_joined& msg) {
@@ -368,8 +368,8 @@ void coordinator_state::say_struck(const flight& what, const attempt_loss& from)
   auto line = queue()->describe(c) + ": attempt " + std::to_string(value_of(what.attempt)) + ", on "
               + to_string(from.worker) + ", was lost"
               + (from.how.empty() ? " with that worker (" + from.reason + ")" : ": " + from.how);
-  line += limit == 0 ? "; it is run again, however often that happens"
-                     : "; it is run again, and fails as poisoned if that happens "
+  line += limit == 0 ? "; it is retried without limit"
+                     : "; it is retried, and fails as poisoned if this happens "
                          + std::to_string(left) + " more time" + (left == 1 ? "" : "s");
   options_.say(line);
 }
@@ -389,7 +389,7 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
     if (std::any_of(c.specs.begin(), c.specs.end(), is_on))
       making.push_back(number);
   for (auto number : making)
-    end_creation(number, index, answer_failure("it was lost: " + msg.reason, index));
+    end_creation(number, index, answer_failure("the server was lost: " + msg.reason, index));
   confirm_settled();
 }
 
@@ -437,12 +437,11 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
   auto promise = self_->make_response_promise<variable_answer>();
   auto plan = [&]() -> result<variable_spec> {
     if (!core_.is_up(msg.header.from.index, msg.header.sender))
-      return make_failure(errc::fenced,
-                          "create variable: the worker is not in the cluster any more");
+      return make_failure(errc::fenced, "create variable: the worker is no longer a member");
     std::lock_guard lock{shared_->plan_mutex};
     if (!shared_->plan_variable)
       return make_failure(errc::wrong_state,
-                          "create variable '" + msg.wanted.name + "': no strategy is there");
+                          "create variable '" + msg.wanted.name + "': no strategy exists");
     return shared_->plan_variable(msg.wanted);
   }();
   if (!plan) {
@@ -505,7 +504,7 @@ void coordinator_state::create_shards_on_servers(std::vector<variable_spec> spec
   creations_.emplace(number, std::move(made));
   for (const auto& [index, list] : by_server)
     if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
-      return end_creation(number, index, answer_failure("it is not there", index));
+      return end_creation(number, index, answer_failure("the server is not a member", index));
   for (auto& [index, list] : by_server)
     ask_creation(number, index, std::move(list), 0, env_.clock.now());
 }
@@ -533,7 +532,7 @@ void coordinator_state::ask_creation(std::uint64_t number, std::uint32_t index,
         since = now;
       else if (now - since >= request_timeout())
         return end_creation(number, index,
-                            answer_failure("it has made no more of its shards for "
+                            answer_failure("no progress in creating its shards for "
                                              + std::to_string(to_ms(now - since)) + " ms",
                                            index));
       if (!servers_.contains(index)) // its loss has ended the creation

@@ -60,7 +60,7 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
     } catch (const std::bad_alloc&) {
       mark(env_, "coordinator.out_of_memory");
       queue()->mark_failed(c, make_failure(errc::out_of_memory,
-                                           "the coordinator has no memory for the arguments of "
+                                           "the coordinator is out of memory for the arguments of "
                                            "closure "
                                              + std::to_string(c->id.seq)));
       shared_->board.publish();
@@ -225,9 +225,10 @@ void coordinator_state::end_attempt(std::uint32_t index, attempt_ended& end,
     case attempt_outcome::given_up: {
       mark(env_, "coordinator.hung_step_given_up");
       attempt_loss from{task_id{.job = job_kind::worker, .index = index}};
-      from.how = c->options.deadline > duration{}
-                   ? "past its deadline of " + std::to_string(to_ms(c->options.deadline)) + " ms"
-                   : std::string{"deaf to its cancel"};
+      from.how =
+        c->options.deadline > duration{}
+          ? "exceeded its deadline of " + std::to_string(to_ms(c->options.deadline)) + " ms"
+          : std::string{"did not end after its cancellation"};
       return lost_flight(*flew, put_back_reason::worker_lost_running, std::move(from));
     }
   }
@@ -255,10 +256,10 @@ std::optional<payload> coordinator_state::result_of(attempt_ended& end, failure&
     why = value.error();
   } catch (const std::bad_alloc&) {
     mark(env_, "coordinator.out_of_memory");
-    why =
-      make_failure(errc::out_of_memory, "the coordinator has no memory for the result of closure "
-                                          + std::to_string(end.id.seq) + ", "
-                                          + std::to_string(end.blob_bytes) + " bytes");
+    why = make_failure(errc::out_of_memory,
+                       "the coordinator is out of memory for the result of closure "
+                         + std::to_string(end.id.seq) + ", " + std::to_string(end.blob_bytes)
+                         + " bytes");
   }
   return {};
 }
@@ -411,16 +412,17 @@ void coordinator_state::confirm_settled() {
 void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
   if (cut_done_ && cut_done_->given_up()) { // nobody waits for that one any more
     mark(env_, "coordinator.abandoned_cut_dropped");
-    cut_over(make_failure(errc::cancelled, "save: its caller gave up waiting"));
+    cut_over(make_failure(errc::cancelled, "save: the caller stopped waiting"));
   }
   if (cut_done_)
-    return done->set(make_failure(errc::wrong_state, "save: another save is still taking its cut"));
+    return done->set(
+      make_failure(errc::wrong_state, "save: another save is still taking its snapshot"));
   if (!queue())
     return done->set(make_failure(errc::wrong_state, "save: the coordinator has not started"));
   if (servers_.size() < options_.servers)
     return done->set(make_failure(errc::unavailable, "save: only " + std::to_string(servers_.size())
                                                        + " of " + std::to_string(options_.servers)
-                                                       + " servers are there"));
+                                                       + " servers are members"));
   cut_done_ = std::move(done);
   quiescing_ = true;
   quiesce_.begin(env_.clock.now());
@@ -572,14 +574,14 @@ std::string coordinator_state::what_holds_the_cut() const {
   if (cut_asked_) {
     for (auto index : cut_owed_)
       add("ps:" + std::to_string(index));
-    return "not all servers have taken their cut, missing are " + who;
+    return "waiting for the snapshots of " + who;
   }
   for (const auto& [index, w] : core_.workers())
     for (const auto& f : w.flights)
       add(std::to_string(f.what->id.seq) + " on worker:" + std::to_string(index));
   for (const auto& u : unconfirmed_)
-    add(std::to_string(u.end.which->id.seq) + ", whose end the servers have not confirmed");
-  return "still running are closures " + who;
+    add(std::to_string(u.end.which->id.seq) + " (end not yet confirmed by the servers)");
+  return "waiting for closures " + who;
 }
 
 void coordinator_state::on_tick(tick& msg) {

@@ -43,11 +43,12 @@ result<void> data_session::greet(const environment& env, const data_peer& peer,
     if (!event)
       return event.error();
     if (*event == frame_event::need_bulk)
-      return make_failure(errc::bad_frame, peer.address + ": bulk in answer to a hello");
+      return make_failure(errc::bad_frame,
+                          peer.address + ": unexpected bulk in the answer to a hello");
     if (*event == frame_event::complete)
       break;
     if (env.clock.now() >= deadline)
-      return make_failure(errc::deadline, peer.address + ": no welcome in time");
+      return make_failure(errc::deadline, peer.address + ": no welcome before the deadline");
     poller->watch(*wire_, !out_.empty());
     poller->wait(deadline);
   }
@@ -64,9 +65,9 @@ result<void> data_session::greet(const environment& env, const data_peer& peer,
     return why;
   }
   if (kind != data_kind::welcome)
-    return make_failure(
-      errc::bad_frame,
-      peer.address + ": frame kind " + std::to_string(in_.header().kind) + " in answer to a hello");
+    return make_failure(errc::bad_frame, peer.address + ": frame kind "
+                                           + std::to_string(in_.header().kind)
+                                           + " in the answer to a hello");
   auto welcome = decode_meta<welcome_meta>(in_.meta(), "welcome");
   if (!welcome)
     return welcome.error();

@@ -20,7 +20,7 @@ device_state::~device_state() {
     else
       lane_->abandon();
   }
-  tell_opened(make_failure(errc::unavailable, text() + ": its actor has ended"));
+  tell_opened(make_failure(errc::unavailable, text() + ": the device's actor has ended"));
   device_ = nullptr;
   if (options_.closed)
     options_.closed->set(false);
@@ -68,8 +68,8 @@ void device_state::run_on_lane(const std::string& what, std::uint8_t then,
       body(*out);
     } catch (const std::exception& e) { // no memory for it
       std::lock_guard lock{out->mutex};
-      out->why =
-        make_failure(errc::out_of_memory, std::string{"no memory to open it: "} + e.what());
+      out->why = make_failure(errc::out_of_memory,
+                              std::string{"out of memory while opening it: "} + e.what());
     }
     if (auto strong = weak.lock())
       tell_from_outside(caf::actor_cast<device_actor>(strong), tick{.what = then});
@@ -117,9 +117,9 @@ void device_state::look_at_poller() {
   silent_ms_ = now == heartbeats_ ? silent_ms_ + options_.check_ms : 0;
   heartbeats_ = now;
   if (silent_ms_ > static_cast<std::uint64_t>(to_ms(options_.how.hang_after)))
-    device_->give_up(
-      make_failure(errc::device_timeout, text() + ": its poller hangs in a call of the driver, for "
-                                           + std::to_string(silent_ms_) + " ms"));
+    device_->give_up(make_failure(
+      errc::device_timeout,
+      text() + ": the poller hangs in a driver call for " + std::to_string(silent_ms_) + " ms"));
   tell_after(self_, self_handle<device_actor>(self_), std::chrono::milliseconds{options_.check_ms},
              tick{.what = check_timer});
 }

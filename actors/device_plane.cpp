@@ -20,7 +20,7 @@ const std::vector<std::shared_ptr<device_table>>& device_plane::tables() {
     return tables_;
   if (env_.devices) {
     tables_ = env_.devices->tables();
-    why_no_gpu_ = "the environment brings none";
+    why_no_gpu_ = "the environment provides none";
     return tables_;
   }
   tables_.push_back(make_cpu_table(env_, {.devices = options_.cpu_devices}));
@@ -45,11 +45,11 @@ std::vector<device_entry> device_plane::list() {
 }
 
 failure device_plane::not_there(const device_id& id) {
-  std::string text = "there is no " + to_string(id) + "; devices here:";
+  std::string text = to_string(id) + " does not exist; available devices:";
   for (const auto& each : list())
     text += " " + to_string(each.id);
   if (id.kind == device_kind::cpu)
-    text += " (runtime_options::cpu_devices says how many)";
+    text += " (runtime_options::cpu_devices sets their number)";
   if (id.kind == device_kind::gpu && !why_no_gpu_.empty())
     text += " (" + why_no_gpu_ + ")";
   return make_failure(errc::device_unavailable, std::move(text));
@@ -72,7 +72,7 @@ result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
   auto e = entries_[id];
   const auto deadline = after(env_.clock.now(), options_.open_max);
   if (!wait_for(*changed_, lock, deadline, [&] { return e->made.has_value(); }))
-    return make_failure(errc::device_timeout, to_string(id) + ": it does not open in "
+    return make_failure(errc::device_timeout, to_string(id) + ": opening did not finish within "
                                                 + std::to_string(to_ms(options_.open_max)) + " ms");
   // Its actor has ended; the next may try again. Another who waited may have been here before.
   if (auto at = entries_.find(id); !*e->made && at != entries_.end() && at->second == e)

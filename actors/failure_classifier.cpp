@@ -54,11 +54,9 @@ bool is_lost_connection(errc code) {
 }
 
 failure came_back_empty(failure why) {
-  auto named = make_failure(errc::unavailable, to_string(why.where.task)
-                                                 + " was lost with its variables, and came back "
-                                                   "without them: "
-                                                 + why.text
-                                                 + "; restore() the last checkpoint in a new cluster");
+  auto named = make_failure(
+    errc::unavailable, to_string(why.where.task) + " was lost and restarted without its variables: "
+                         + why.text + "; start a new cluster and restore() the last checkpoint");
   named.where = std::move(why.where);
   return named;
 }

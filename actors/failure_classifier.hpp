@@ -58,8 +58,8 @@ bool is_lost_connection(errc code);
 
 /// The end of an error about a server that cannot be reached: what its reader can do now.
 inline constexpr std::string_view server_lost_advice =
-  "; if that server has ended, its variables went with it: start the cluster again and restore() "
-  "the last checkpoint";
+  "; if the server has ended, its variables are lost: restart the cluster and restore() the last "
+  "checkpoint";
 
 /// The failure of a server that lacks variables that were made there: `unavailable`, naming its
 /// loss. @pre `why` is `unknown_variable`, and a server's.

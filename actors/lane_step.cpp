@@ -74,8 +74,8 @@ std::shared_ptr<void> lane_step::hold(std::vector<resource_id> ids) {
       if (holder->abandoned)
         throw_failure(life_.failure_here(
           errc::input_failed, "resource " + std::to_string(value_of(id)) + " of " + to_string(task_)
-                                + " is held by closure " + std::to_string(holder->closure.seq)
-                                + ", whose step hung and was left behind"));
+                                + " is in use by closure " + std::to_string(holder->closure.seq)
+                                + ", whose step hangs and was abandoned"));
       life_.freed->wait_until(lock, after(env_.clock.now(), look_again));
       lock.unlock();
       enter(); // waiting is no silence, and ends with the step

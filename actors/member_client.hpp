@@ -78,8 +78,8 @@ public:
     if (options_.ended)
       options_.ended->set(true);
     if (options_.admitted)
-      options_.admitted->set(
-        make_failure(errc::unavailable, to_string(options_.task) + " ended before it joined"));
+      options_.admitted->set(make_failure(
+        errc::unavailable, to_string(options_.task) + " ended before joining the cluster"));
   }
 
   void start() {
@@ -407,7 +407,7 @@ private:
     trace(env_, "member.waits", {{"task", to_string(options_.task)}, {"silent_ms", waited}});
     if (options_.say)
       options_.say(to_string(options_.task) + ": no coordinator at " + coordinator_address()
-                   + " for " + seconds(waited) + ", ends after "
+                   + " for " + seconds(waited) + ", giving up after "
                    + seconds(options_.coordinator_lost_ms_max));
   }
 

@@ -49,9 +49,10 @@ failure membership_core::check_token(const hello& msg) const {
                                             + std::string{token_advice});
   };
   if (!options_.token_holds)
-    return msg.token_mac.empty() ? failure{} : refused("it has a token and the coordinator none");
+    return msg.token_mac.empty() ? failure{}
+                                 : refused("it has a token, but the coordinator has none");
   if (msg.token_mac.empty())
-    return refused("it has no token and the coordinator one");
+    return refused("it has no token, but the coordinator requires one");
   return options_.token_holds(msg) ? failure{} : refused("its token is not the coordinator's");
 }
 
@@ -72,10 +73,10 @@ failure membership_core::check_task(const task_id& task) const {
   const std::string who = "hello of " + to_string(task) + ": ";
   switch (task.job) {
     case job_kind::chief:
-      return make_failure(errc::task_taken, who + "the chief is the coordinator that was asked");
+      return make_failure(errc::task_taken, who + "the coordinator itself is the chief");
     case job_kind::evaluator:
       return make_failure(errc::bad_config,
-                          who + "an evaluator stays outside the training cluster");
+                          who + "an evaluator does not join the training cluster");
     case job_kind::worker:
       if (task.index < options_.workers
           || (options_.worker_index_max > 0 && task.index <= options_.worker_index_max))
@@ -88,7 +89,7 @@ failure membership_core::check_task(const task_id& task) const {
       return make_failure(errc::bad_config,
                           who + "the cluster has " + std::to_string(options_.servers) + " servers");
   }
-  return make_failure(errc::bad_config, who + "no such job");
+  return make_failure(errc::bad_config, who + "unknown job");
 }
 
 membership_actions membership_core::on_hello(const hello& msg, hello_no request, time_point now) {
@@ -103,10 +104,11 @@ membership_actions membership_core::on_hello(const hello& msg, hello_no request,
   if (s.live && s.inc.nonce == msg.nonce) {
     to.push_back(act::welcome{request, msg.task, s.inc}); // its answer was lost
   } else if (std::find(old.begin(), old.end(), msg.nonce) != old.end()) {
-    to.push_back(
-      act::refuse{request, make_failure(errc::fenced, to_string(msg.task)
-                                                        + ": the incarnation with this nonce"
-                                                          " is fenced, rejoin with another")});
+    to.push_back(act::refuse{
+      request,
+      make_failure(errc::fenced,
+                   to_string(msg.task)
+                     + ": the incarnation with this nonce is fenced; rejoin with a new nonce")});
   } else if (s.live) {
     contest(s, msg, request, now, to);
   } else {
@@ -120,15 +122,18 @@ membership_actions membership_core::on_hello(const hello& msg, hello_no request,
 void membership_core::contest(seat& s, const hello& msg, hello_no request, time_point now,
                               membership_actions& to) {
   if (s.waiting && s.waiting->msg.nonce == msg.nonce) {
-    to.push_back(act::refuse{s.waiting->request,
-                             make_failure(errc::try_again, to_string(msg.task) + ": asked again")});
+    to.push_back(act::refuse{
+      s.waiting->request,
+      make_failure(errc::try_again,
+                   to_string(msg.task) + ": the request was superseded by a newer one")});
     s.waiting->request = request;
     return;
   }
   if (s.waiting) {
     to.push_back(act::refuse{
       request,
-      make_failure(errc::try_again, to_string(msg.task) + ": another process is asking for it")});
+      make_failure(errc::try_again,
+                   to_string(msg.task) + ": another process is already requesting this task")});
     return;
   }
   s.waiting = newcomer{.msg = msg,
@@ -196,11 +201,11 @@ membership_actions membership_core::on_heartbeat(const task_id& task, const inca
   }
   s->detector.heartbeat(now);
   if (s->waiting && s->waiting->probed_twice) {
-    to.push_back(act::refuse{s->waiting->request,
-                             make_failure(errc::task_taken, to_string(task)
-                                                              + " is held by a live"
-                                                                " process, incarnation "
-                                                              + std::to_string(s->inc.counter))});
+    to.push_back(
+      act::refuse{s->waiting->request,
+                  make_failure(errc::task_taken, to_string(task)
+                                                   + " is held by a live process with incarnation "
+                                                   + std::to_string(s->inc.counter))});
     s->waiting.reset();
   }
   return to;
@@ -243,7 +248,7 @@ membership_actions membership_core::on_launcher_says_dead(const task_id& task, t
   membership_actions to;
   notice_lateness(now);
   if (const auto it = seats_.find(task); it != seats_.end() && it->second.live)
-    remove(task, it->second, "its launcher says that it is dead", false, now, to);
+    remove(task, it->second, "reported dead by its launcher", false, now, to);
   publish(to);
   return to;
 }

@@ -301,7 +301,7 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
   const bool trains =
     op.kind == mutation_kind::apply || op.kind == mutation_kind::set_learning_rate;
   if (trains && spec.optimizer.kind == optimizer_kind::none) // before any of them is changed
-    return refuse(errc::wrong_state, "the variable has no optimizer and takes assignments only");
+    return refuse(errc::wrong_state, "the variable has no optimizer; use assign");
   if (op.kind == mutation_kind::set_learning_rate) {
     if (!op.values.defined() || op.values.type() != dtype::f32 || op.values.size() != 1)
       return refuse(errc::shape_mismatch, "learning rate: values are " + type_and_shape(op.values)
@@ -312,7 +312,7 @@ result<void> parameter_client::check(const mutation& op, const variable_spec& sp
   }
   if (!op.values.defined())
     return refuse(errc::invalid_argument,
-                  "no values were given, expected " + to_string(spec.type) + to_string(spec.shape));
+                  "no values given, expected " + to_string(spec.type) + to_string(spec.shape));
   if (op.values.type() != spec.type)
     return refuse(errc::dtype_mismatch, "values are " + to_string(op.values.type()) + ", expected "
                                           + to_string(spec.type));
@@ -329,9 +329,9 @@ result<void> parameter_client::check_rows(const mutation& op, const variable_spe
     return make_failure(code, label_of(spec) + ": " + what);
   };
   if (!op.indices.defined())
-    return refuse(errc::invalid_argument, "a scatter without indices");
+    return refuse(errc::invalid_argument, "a scatter requires indices");
   if (op.kind != mutation_kind::apply && !takes_indices(op.kind))
-    return refuse(errc::invalid_argument, "an assignment takes no indices");
+    return refuse(errc::invalid_argument, "an assignment does not support indices");
   if (op.indices.type() != dtype::i64)
     return refuse(errc::dtype_mismatch,
                   "indices are " + to_string(op.indices.type()) + ", expected i64");

@@ -14,7 +14,7 @@ result<parameter_client::known_variable*> parameter_client::find(variable_id id)
     auto spec = find_(id);
     if (!spec)
       return make_failure(errc::unknown_variable,
-                          "there is no variable " + std::to_string(value_of(id)));
+                          "unknown variable " + std::to_string(value_of(id)));
     at = known_.emplace(id, known_variable{std::move(spec), 0, 0}).first;
   }
   return &at->second;
@@ -169,8 +169,8 @@ result<time_point> parameter_client::watch_progress(waiting_for what, std::uint3
     if (now >= late)
       return at_server(
         i, make_failure(what == waiting_for::pushes ? errc::deadline : errc::unavailable,
-                        "no answer in time: for " + std::to_string(to_ms(options_.reply_max))
-                          + " ms it has neither taken nor sent anything"));
+                        "no progress: for " + std::to_string(to_ms(options_.reply_max))
+                          + " ms it has neither received nor sent data"));
     until = std::min(until, late);
   }
   if (progress && options_.progressed)
@@ -198,7 +198,7 @@ result<void> parameter_client::drive(waiting_for what, time_point deadline, std:
         if (owes(what, i, server))
           owing += " ps:" + std::to_string(i);
       auto code = what == waiting_for::pushes ? errc::deadline : errc::unavailable;
-      return make_failure(code, "no answer in time from" + owing);
+      return make_failure(code, "no answer before the deadline from" + owing);
     }
     watch_all();
     poller_->wait(std::min(deadline, *until));
@@ -217,7 +217,7 @@ result<void> parameter_client::pump_all() {
       try {
         return slot.link->pump();
       } catch (const std::bad_alloc&) { // it may have lost count of its answers
-        return make_failure(errc::out_of_memory, "no memory here for an answer");
+        return make_failure(errc::out_of_memory, "out of memory for an answer");
       }
     }();
     if (ok)

@@ -60,22 +60,22 @@ std::optional<failure> parameter_server_state::check(const message_header& heade
   if (header.term < options_.store->term()) {
     mark(env_, "server.old_term_refused");
     return at_home(
-      make_failure(errc::superseded, to_string(options_.member.task) + " obeys term "
+      make_failure(errc::superseded, to_string(options_.member.task) + " follows term "
                                        + std::to_string(value_of(options_.store->term())) + ", not "
                                        + std::to_string(value_of(header.term))));
   }
   if (header.receiver != member_.inc())
-    return at_home(make_failure(errc::fenced, "that message was for incarnation "
-                                                + std::to_string(header.receiver.counter) + " of "
-                                                + to_string(options_.member.task) + ", this is "
-                                                + std::to_string(member_.inc().counter)));
+    return at_home(make_failure(
+      errc::fenced, "the message is for incarnation " + std::to_string(header.receiver.counter)
+                      + " of " + to_string(options_.member.task) + ", this process is "
+                      + std::to_string(member_.inc().counter)));
   return {};
 }
 
 term_answer parameter_server_state::on_grant(grant_term& msg) {
   auto before = options_.store->term();
   if (msg.header.receiver != member_.inc())
-    return {.why = at_home(make_failure(errc::fenced, "another incarnation was asked")),
+    return {.why = at_home(make_failure(errc::fenced, "the request is for another incarnation")),
             .highest = before};
   if (auto ok = options_.store->grant_term(msg.header.term, msg.header.sender.nonce); !ok)
     return {.why = at_home(ok.error()), .highest = options_.store->term()};
@@ -143,7 +143,7 @@ void parameter_server_state::start_creation() {
         });
     } catch (const std::exception& e) { // no memory for another thread
       end_creation(make_failure(errc::out_of_memory,
-                                std::string{"there is no lane to make shards on: "} + e.what()));
+                                std::string{"no thread to create shards on: "} + e.what()));
     }
   }
 }
@@ -156,7 +156,7 @@ void parameter_server_state::end_creation(failure why) {
   for (auto id : ended.dropped)
     options_.store->drop(id);
   if (why.code == errc::none && !ended.dropped.empty())
-    why = make_failure(errc::cancelled, "the variable was dropped while it was made");
+    why = make_failure(errc::cancelled, "the variable was dropped during its creation");
   if (why.code != errc::none)
     why = at_home(std::move(why));
   for (auto& promise : ended.waiting)

@@ -84,12 +84,11 @@ private:
   }
 
   failure cannot_listen() const {
-    return make_failure(errc::address_in_use,
-                        how_.who + " cannot listen on " + how_.host + ":"
-                          + std::to_string(how_.port)
-                          + ": another process holds that port, or this machine has no such "
-                            "address; held by a process that has just ended, it passes within a "
-                            "minute: start again");
+    return make_failure(
+      errc::address_in_use,
+      how_.who + " cannot listen on " + how_.host + ":" + std::to_string(how_.port)
+        + ": another process uses that port, or this machine does not have that address; a port "
+          "of a process that has just ended is free again within a minute");
   }
 
   Self self_;

@@ -155,12 +155,12 @@ result<void> remote_server_link::place_bulk() {
   auto& in = session_->in();
   if (pending_.empty() || pending_.front().request != in.header().request
       || pending_.front().into.empty())
-    return broken("bulk that nobody asked for");
+    return broken("unexpected bulk");
   std::vector<mutable_bytes> parts;
   for (auto& x : pending_.front().into)
     parts.push_back(x.mutable_bytes());
   if (auto ok = in.provide(std::move(parts)); !ok)
-    return broken(std::to_string(in.header().bulk_bytes) + " bytes, not the rows asked for");
+    return broken(std::to_string(in.header().bulk_bytes) + " bytes, not the rows requested");
   return {};
 }
 
@@ -182,7 +182,7 @@ result<void> remote_server_link::take_answer() {
     push_bytes_ -= what.push_bytes;
     auto meta = decode_meta<ack_meta>(in.meta(), "mutate_ack");
     if (!meta || meta->answers.size() != what.items)
-      return meta ? broken("another number of acknowledgements") : meta.error();
+      return meta ? broken("wrong number of acknowledgements") : meta.error();
     take_acks(what, std::move(*meta));
     return {};
   }
@@ -197,7 +197,7 @@ result<void> remote_server_link::take_answer() {
   }
   whole &= bytes == in.header().bulk_bytes;
   if (meta->why.code == errc::none && !whole)
-    return broken("other blocks than asked for");
+    return broken("wrong blocks");
   take_blocks(what, std::move(*meta));
   return {};
 }

@@ -64,7 +64,7 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
     if (at.epoch == epoch)
       return at.comm;
   }
-  revoke(local, group_epoch{static_cast<std::uint32_t>(epoch) - 1}, "another epoch has begun");
+  revoke(local, group_epoch{static_cast<std::uint32_t>(epoch) - 1}, "a newer epoch has begun");
   // What the stream still holds of that is over: the first who asks is told, here.
   if (auto past = on->mark(stream))
     (void)on->wait(*past, duration{});

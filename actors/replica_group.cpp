@@ -87,7 +87,7 @@ result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock
   while (finding_)
     if (!changed_->wait_until(lock, after(deadline, for_its_answer)))
       return make_failure(errc::deadline, options_.name + ": epoch " + std::to_string(epoch)
-                                            + ": the other workers do not answer");
+                                            + ": no answer from the other workers");
   if (found_ >= epoch)
     return not_found_ ? result<std::uint32_t>{*not_found_} : found_;
   finding_ = true;
@@ -136,8 +136,8 @@ result<void> replica_group::join(std::uint32_t local) {
     broken_ = std::max(broken_, epoch);
     if (!found)
       return found.error();
-    return make_failure(
-      errc::revoked, options_.name + ": epoch " + std::to_string(epoch) + " ended before it began");
+    return make_failure(errc::revoked, options_.name + ": epoch " + std::to_string(epoch)
+                                         + " was revoked before it began");
   }
   const auto all = all_;
   const auto member = members_.at(local);
@@ -147,7 +147,7 @@ result<void> replica_group::join(std::uint32_t local) {
     formed = member->barrier({.deadline = deadline - env_.clock.now()});
   lock.lock();
   if (members_.empty() || members_[local] != member) // the lane was left behind meanwhile
-    return make_failure(errc::cancelled, options_.name + ": its replica was given up");
+    return make_failure(errc::cancelled, options_.name + ": the replica was abandoned");
   joined_[local] = epoch;
   if (!formed)
     broken_ = std::max(broken_, epoch);

@@ -319,7 +319,7 @@ void replica_lanes::run(std::function<void(std::uint32_t)> body,
   auto refused = failed_;
   if (closed_ && !refused)
     refused =
-      make_failure(errc::wrong_state, options_.name + ": run after its strategy was closed");
+      make_failure(errc::wrong_state, options_.name + ": run called after the strategy was closed");
   auto next_turn = [&] {
     if (run->inside)
       return;
@@ -358,7 +358,7 @@ void replica_lanes::drive(const std::shared_ptr<replica_run>& run,
     if (!slots_[i].thread && !try_start_lane(i)) {
       (void)run->calls.end(i, false);
       run->aborted =
-        make_failure(errc::unavailable, options_.name + ": the system has no thread for replica "
+        make_failure(errc::unavailable, options_.name + ": cannot create a thread for replica "
                                           + std::to_string(options_.first_id + i));
       continue;
     }
@@ -519,7 +519,7 @@ std::optional<failure> replica_lanes::why_not_in_place(std::uint32_t local) cons
   if (!here || here->run->of != this || here->life == life(local))
     return std::nullopt;
   return make_failure(errc::cancelled,
-                      name_of(local) + ": it was left behind, and another lane has its place");
+                      name_of(local) + " exceeded its grace period; its thread was replaced");
 }
 
 failure replica_lanes::call_failed(std::uint32_t local, failure why) {

@@ -30,7 +30,7 @@ result<server_caller::answer> server_caller::call(data_kind kind, std::string me
                                                   std::vector<bulk_part> bulk, data_kind expected) {
   if (!session_)
     return make_failure(errc::connection_lost,
-                        "the channel to the server ended at an earlier call");
+                        "the channel to the server was closed in an earlier call");
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(kind);
   frame.request = session_->next_request();
@@ -66,7 +66,7 @@ result<server_caller::answer> server_caller::wait_answer(std::uint64_t request,
       if (now >= deadline)
         return make_failure(errc::deadline, session_->wire().peer() + ": no answer in time: for "
                                               + std::to_string(to_ms(answer_max_))
-                                              + " ms it has neither taken nor sent anything");
+                                              + " ms it has neither received nor sent data");
       poller_->watch(session_->wire(), !*sent);
       poller_->wait(deadline);
       continue;

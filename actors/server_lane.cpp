@@ -99,7 +99,7 @@ void server_lane::take_orders() {
     if (!s->welcomed || s->ending)
       continue;
     if (auto now = self(); s->as != now) {
-      finish_refused(*s, make_failure(errc::unavailable, "this server is another incarnation now"));
+      finish_refused(*s, make_failure(errc::unavailable, "the server has a new incarnation"));
       continue;
     }
     hello_meta again;
@@ -286,29 +286,29 @@ std::optional<failure> server_lane::refuse(const hello_meta& hello) {
     return make_failure(errc::wrong_peer, "hello: " + what);
   };
   if (hello.version != data_protocol_version)
-    return stranger("data protocol " + std::to_string(hello.version) + ", this server speaks "
+    return stranger("data protocol " + std::to_string(hello.version) + ", this server uses "
                     + std::to_string(data_protocol_version));
   if (hello.task.job > job_kind::evaluator)
     return stranger(to_string(hello.task));
   if (hello.cluster != options_.cluster)
-    return stranger("cluster '" + hello.cluster + "', this one is '" + options_.cluster + "'");
+    return stranger("cluster '" + hello.cluster + "', expected '" + options_.cluster + "'");
   if (!same_code(hello.token, hello_code(hello, options_.token)))
-    return stranger((hello.token.empty()      ? "no token, this server has one: "
-                     : options_.token.empty() ? "a token, this server has none: "
-                                              : "another token than this server's: ")
+    return stranger((hello.token.empty()      ? "the token is missing: "
+                     : options_.token.empty() ? "unexpected token, this server has none: "
+                                              : "wrong token: ")
                     + std::string{token_advice});
   if (hello.receiver.counter != 0) {
     std::lock_guard lock{orders_mutex_};
     if (self_.counter == 0)
       return make_failure(errc::try_again, "hello: this server has not joined yet");
     if (hello.receiver != self_)
-      return make_failure(errc::unavailable, "hello: for incarnation "
+      return make_failure(errc::unavailable, "hello: expected incarnation "
                                                + std::to_string(hello.receiver.counter)
                                                + ", this is " + std::to_string(self_.counter));
   }
   if (options_.store && hello.term < options_.store->term())
     return make_failure(errc::superseded, "hello: term " + std::to_string(value_of(hello.term))
-                                            + ", this server obeys term "
+                                            + ", this server follows term "
                                             + std::to_string(value_of(options_.store->term())));
   return refuse_fenced(hello);
 }

@@ -5,7 +5,7 @@ namespace troupe {
 
 namespace {
 
-failure no_blobs() { return make_failure(errc::wrong_state, "this process keeps no blobs"); }
+failure no_blobs() { return make_failure(errc::wrong_state, "this process does not store blobs"); }
 
 } // namespace
 
@@ -29,9 +29,9 @@ result<void> server_lane::on_get_blob(session& s) {
   if (found)
     bulk.push_back({std::as_bytes(std::span{*found}), found});
   else if (options_.blobs)
-    out.why = make_failure(errc::not_found, "there is no blob of closure "
-                                              + std::to_string(key->closure.seq) + " attempt "
-                                              + std::to_string(value_of(key->attempt)));
+    out.why =
+      make_failure(errc::not_found, "no blob of closure " + std::to_string(key->closure.seq)
+                                      + " attempt " + std::to_string(value_of(key->attempt)));
   else
     out.why = no_blobs();
   answer(s, data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));

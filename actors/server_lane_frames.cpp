@@ -9,7 +9,9 @@ namespace troupe {
 
 namespace {
 
-failure no_store() { return make_failure(errc::wrong_state, "this process serves no parameters"); }
+failure no_store() {
+  return make_failure(errc::wrong_state, "this process is not a parameter server");
+}
 
 failure wrong_size(const char* what, std::uint64_t given, std::uint64_t expected) {
   return make_failure(errc::bad_frame, std::string{what} + ": " + std::to_string(given)
@@ -78,7 +80,7 @@ result<void> server_lane::place_bulk(session& s) {
       if (options_.blobs && bytes > options_.blobs->bytes_max())
         return make_failure(errc::too_large,
                             "a blob of " + std::to_string(bytes) + " bytes, at most "
-                              + std::to_string(options_.blobs->bytes_max()) + " are kept");
+                              + std::to_string(options_.blobs->bytes_max()) + " are allowed");
       s.blob.resize(options_.blobs ? bytes : 0);
       parts.push_back(std::as_writable_bytes(std::span{s.blob}));
       break;
@@ -119,7 +121,7 @@ result<void> server_lane::handle(session& s) {
                           + (s.welcomed ? " after the hello" : " before the hello"));
   if (s.welcomed && options_.store && s.term < options_.store->term())
     return make_failure(errc::superseded, "a channel of term " + std::to_string(value_of(s.term))
-                                            + ", this server obeys term "
+                                            + ", this server follows term "
                                             + std::to_string(value_of(options_.store->term())));
   if (!s.placed)
     if (auto ok = place_bulk(s); !ok)
@@ -143,7 +145,7 @@ result<void> server_lane::handle(session& s) {
     case data_kind::stats: return on_stats(s);
     default:
       return make_failure(errc::bad_frame, "a frame of kind " + std::to_string(s.in.header().kind)
-                                             + ", which only servers send");
+                                             + ", which only servers may send");
   }
 }
 
@@ -181,7 +183,7 @@ void server_lane::answer_blocks(session& s, data_kind kind, blocks_meta meta,
   if (meta.why.code == errc::none && bytes > options_.frame_bytes_max)
     meta.why = make_failure(errc::too_large,
                             "an answer of " + std::to_string(bytes) + " bytes, at most "
-                              + std::to_string(options_.frame_bytes_max) + " go in a frame");
+                              + std::to_string(options_.frame_bytes_max) + " fit in a frame");
   if (meta.why.code != errc::none) {
     meta.blocks.clear();
     bulk.clear();
@@ -194,7 +196,7 @@ void server_lane::answer_no_memory(session& s) {
   const auto& header = s.in.header();
   outcome_meta end{make_failure(
     errc::out_of_memory, std::string{options_.store ? "this server" : "the coordinator"}
-                           + " has no memory for a call of kind " + std::to_string(header.kind)
+                           + " is out of memory for a call of kind " + std::to_string(header.kind)
                            + " with " + std::to_string(header.bulk_bytes) + " bytes")};
   switch (static_cast<data_kind>(header.kind)) {
     case data_kind::read:
@@ -352,7 +354,7 @@ result<mutation_answer> server_lane::mutate(const mutation_piece& piece, const o
                           : result<mutation_answer>{no_store()};
   } catch (const std::bad_alloc&) { // before anything changed
     mark(env_, "server.out_of_memory");
-    return make_failure(errc::out_of_memory, "no memory to change variable "
+    return make_failure(errc::out_of_memory, "out of memory while updating variable "
                                                + std::to_string(value_of(piece.variable))
                                                + " shard " + std::to_string(value_of(piece.shard)));
   }

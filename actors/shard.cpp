@@ -52,9 +52,9 @@ result<std::shared_ptr<shard>> shard::create(std::shared_ptr<const variable_spec
   std::shared_ptr<shard> made{new shard{std::move(spec), index}};
   try {
     if (!made->start(how))
-      return make_failure(errc::cancelled, made->label() + " is not wanted any more");
+      return make_failure(errc::cancelled, made->label() + " was cancelled during its creation");
   } catch (const std::bad_alloc&) {
-    return make_failure(errc::out_of_memory, made->label() + ": no memory for "
+    return make_failure(errc::out_of_memory, made->label() + ": out of memory for "
                                                + std::to_string(made->size_bytes())
                                                + " bytes of values and slots");
   }
@@ -251,8 +251,8 @@ result<void> shard::restore(const tensor& values, std::span<const tensor> slots,
     if (x.defined())
       return {};
     return make_failure(errc::invalid_argument, label() + ": restore of " + what
-                                                  + ": none were given, expected "
-                                                  + to_string(spec_->type) + to_string(shape_));
+                                                  + ": missing, expected " + to_string(spec_->type)
+                                                  + to_string(shape_));
   };
   if (auto ok = given(values, "values"); !ok)
     return ok;

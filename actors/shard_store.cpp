@@ -37,7 +37,7 @@ std::string name_of(variable_id variable, shard_index index) {
 
 failure superseded(term_no given, term_no seen) {
   return make_failure(errc::superseded, "term " + std::to_string(value_of(given))
-                                          + ": the server obeys term "
+                                          + ": the server follows term "
                                           + std::to_string(value_of(seen)));
 }
 
@@ -52,9 +52,9 @@ result<bool> shard_store::create(const variable_spec& spec, shard_index index, s
       return false;
     auto ours = describe(there.spec());
     auto theirs = describe(spec);
-    return make_failure(errc::mismatch,
-                        name_of(spec.id, index) + " exists as " + ours + ", asked as " + theirs
-                          + (ours == theirs ? ", which differs in its details" : ""));
+    return make_failure(errc::mismatch, name_of(spec.id, index) + " exists as " + ours
+                                          + ", requested as " + theirs
+                                          + (ours == theirs ? " with different details" : ""));
   };
   if (auto there = find(spec.id, index))
     return same(*there);
@@ -77,7 +77,7 @@ result<void> shard_store::create_all(const std::vector<variable_spec>& specs, st
       made.reserve(made.size() + 1);
       return create(spec, index, how);
     } catch (const std::bad_alloc&) {
-      return make_failure(errc::out_of_memory, name_of(spec.id, index) + ": no memory to make it");
+      return make_failure(errc::out_of_memory, name_of(spec.id, index) + ": out of memory");
     }
   };
   for (const auto& spec : specs)
@@ -211,7 +211,7 @@ std::optional<failure> shard_store::refuse(const mutation_piece& piece, const or
   return make_failure(errc::fenced, to_string(from.task) + " incarnation "
                                       + std::to_string(from.inc.counter)
                                       + " is fenced: an operation on "
-                                      + name_of(piece.variable, piece.shard) + " was refused");
+                                      + name_of(piece.variable, piece.shard) + " was rejected");
 }
 
 // -- orders of the coordinator
@@ -262,7 +262,8 @@ result<void> shard_store::admit(task_id task, const incarnation& inc) const {
   if (at == fences_.end() || inc.counter > at->second || planted(planted_bug::missing_fence))
     return {};
   return make_failure(errc::fenced, to_string(task) + " incarnation " + std::to_string(inc.counter)
-                                      + " is fenced, as all up to " + std::to_string(at->second));
+                                      + " is fenced, as are all incarnations up to "
+                                      + std::to_string(at->second));
 }
 
 // -- cuts
@@ -273,9 +274,9 @@ result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
   auto at = cuts_.find(id);
   if (at == cuts_.end()) {
     if (cuts_.size() >= cuts_max)
-      return make_failure(errc::wrong_state, "cut " + std::to_string(value_of(id)) + ": "
+      return make_failure(errc::wrong_state, "snapshot " + std::to_string(value_of(id)) + ": "
                                                + std::to_string(cuts_max)
-                                               + " cuts are kept already, drop one first");
+                                               + " snapshots already exist; drop one first");
     cut taken;
     for (const auto& [key, there] : shards_)
       taken.parts.emplace(key, there->state());
@@ -294,11 +295,11 @@ result<cut_piece> shard_store::read_cut(cut_id id, variable_id variable, shard_i
   auto at = cuts_.find(id);
   if (at == cuts_.end())
     return make_failure(errc::not_found,
-                        "cut " + std::to_string(value_of(id)) + " is not kept here");
+                        "snapshot " + std::to_string(value_of(id)) + " does not exist");
   auto found = at->second.parts.find({variable, index});
   if (found == at->second.parts.end() || part > found->second.slots.size())
-    return make_failure(errc::not_found, "cut " + std::to_string(value_of(id)) + " has no part "
-                                           + std::to_string(part) + " of "
+    return make_failure(errc::not_found, "snapshot " + std::to_string(value_of(id))
+                                           + " has no part " + std::to_string(part) + " of "
                                            + name_of(variable, index));
   const auto& state = found->second;
   return cut_piece{part == 0 ? state.values : state.slots[part - 1], state.applies, state.rate};

@@ -82,11 +82,10 @@ failure shard::complaint(errc code, mutation_kind kind, const std::string& what)
 result<void> shard::check(const mutation_piece& piece) const {
   auto kind = piece.kind;
   if (kind > mutation_kind::set_learning_rate)
-    return complaint(errc::invalid_argument, kind, "there is no such operation");
+    return complaint(errc::invalid_argument, kind, "unknown operation");
   bool trains = kind == mutation_kind::apply || kind == mutation_kind::set_learning_rate;
   if (trains && optimizer_.kind == optimizer_kind::none)
-    return complaint(errc::wrong_state, kind,
-                     "the variable has no optimizer and takes assignments only");
+    return complaint(errc::wrong_state, kind, "the variable has no optimizer; use assign");
   if (kind == mutation_kind::set_learning_rate) {
     if (piece.values.type() != dtype::f32 || !piece.values.defined() || piece.values.size() != 1)
       return complaint(errc::shape_mismatch, kind,
@@ -98,11 +97,10 @@ result<void> shard::check(const mutation_piece& piece) const {
   if (piece.indices.defined())
     return check_indices(piece);
   if (takes_indices(kind))
-    return complaint(errc::invalid_argument, kind, "no indices");
+    return complaint(errc::invalid_argument, kind, "indices are missing");
   if (!piece.values.defined())
-    return complaint(
-      errc::invalid_argument, kind,
-      "no values were given, expected " + to_string(spec_->type) + to_string(shape_));
+    return complaint(errc::invalid_argument, kind,
+                     "no values given, expected " + to_string(spec_->type) + to_string(shape_));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,
@@ -112,7 +110,8 @@ result<void> shard::check(const mutation_piece& piece) const {
       errc::shape_mismatch, kind,
       "values have shape " + to_string(piece.values.shape()) + ", expected " + to_string(shape_));
   if (kind != mutation_kind::assign && !has_arithmetic(spec_->type))
-    return complaint(errc::dtype_mismatch, kind, "no arithmetic on " + to_string(spec_->type));
+    return complaint(errc::dtype_mismatch, kind,
+                     "arithmetic is not supported for " + to_string(spec_->type));
   return {};
 }
 
@@ -120,7 +119,7 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
   auto kind = piece.kind;
   const auto& indices = piece.indices;
   if (kind != mutation_kind::apply && !takes_indices(kind))
-    return complaint(errc::invalid_argument, kind, "takes no indices");
+    return complaint(errc::invalid_argument, kind, "does not support indices");
   if (indices.type() != dtype::i64)
     return complaint(errc::dtype_mismatch, kind,
                      "indices are " + to_string(indices.type()) + ", expected i64");
@@ -128,15 +127,15 @@ result<void> shard::check_indices(const mutation_piece& piece) const {
     return complaint(errc::shape_mismatch, kind,
                      "indices have shape " + to_string(indices.shape()) + ", expected rank 1");
   if (!has_arithmetic(spec_->type))
-    return complaint(errc::dtype_mismatch, kind, "no arithmetic on " + to_string(spec_->type));
+    return complaint(errc::dtype_mismatch, kind,
+                     "arithmetic is not supported for " + to_string(spec_->type));
   if (indices.size() == 0 && !piece.values.defined())
     return {};
   auto expected = shape_.empty() ? shape_t{1} : shape_;
   expected[0] = indices.size();
   if (!piece.values.defined())
-    return complaint(
-      errc::invalid_argument, kind,
-      "no values were given, expected " + to_string(spec_->type) + to_string(expected));
+    return complaint(errc::invalid_argument, kind,
+                     "no values given, expected " + to_string(spec_->type) + to_string(expected));
   if (piece.values.type() != spec_->type)
     return complaint(
       errc::dtype_mismatch, kind,

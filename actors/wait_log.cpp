@@ -17,14 +17,14 @@ void wait_log::ended(const failure& why) {
 std::string wait_log::text(time_point now) const {
   if (tries_ == 0)
     return {};
-  std::string out = std::to_string(tries_) + (tries_ == 1 ? " try" : " tries") + " in "
-                    + std::to_string(to_ms(now - begun_) / 1000) + " s came to nothing (";
+  std::string out = std::to_string(tries_) + (tries_ == 1 ? " attempt" : " attempts") + " in "
+                    + std::to_string(to_ms(now - begun_) / 1000) + " s failed (";
   const char* between = "";
   for (const auto& [code, n] : ends_) {
     out += between + std::string{to_string(code)} + " " + times(n);
     between = ", ";
   }
-  return out + "), the last by " + to_string(last_);
+  return out + "); last error: " + to_string(last_);
 }
 
 std::optional<std::string> wait_log::due(time_point now) {

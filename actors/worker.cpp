@@ -160,7 +160,7 @@ void worker_state::on_variable_wanted(variable_wanted& msg) {
 void worker_state::ask_variable(variable_spec wanted,
                                 std::shared_ptr<promise_slot<variable_spec>> reply) {
   if (!coordinator_)
-    return reply->set(make_failure(errc::cancelled, "the worker is not in the cluster any more"));
+    return reply->set(make_failure(errc::cancelled, "the worker is no longer a member"));
   const auto limit =
     std::chrono::duration_cast<std::chrono::milliseconds>(options_.lanes.request_max);
   const auto asked = env_.clock.now();
@@ -269,15 +269,15 @@ void worker_state::on_tick(tick& msg) {
   if (hung && options_.own_process && !leaving_) {
     if (options_.say)
       options_.say(to_string(options_.member.task) + ": " + hung->text
-                   + "; a step cannot be ended from outside, so this process ends with code "
-                   + std::to_string(hung_step_exit_code) + " and may be started again");
+                   + "; a running step cannot be stopped, so this process exits with code "
+                   + std::to_string(hung_step_exit_code) + " and may be restarted");
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
                tick{.what = leave_timer});
   } else if (lanes_->exhausted() && !leaving_) {
     leaving_ = true; // nothing can run here any more: others shall get the work
     send_report();
-    member_.leave_now(make_failure(errc::unavailable, "its lanes hang in steps"));
+    member_.leave_now(make_failure(errc::unavailable, "all its threads hang in steps"));
     return;
   }
   tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{options_.check_ms},

@@ -454,7 +454,7 @@ result<payload> worker_lanes::arguments_of(const job& what) {
   if (order.blob_bytes == 0)
     return unflatten(order.arguments);
   if (!what.of->routes.get_blob)
-    return what.of->failure_here(errc::unavailable, "there is no way to the coordinator's blobs");
+    return what.of->failure_here(errc::unavailable, "no channel to the coordinator's blobs");
   auto bytes = what.of->routes.get_blob(
     {.closure = order.id, .attempt = {}, .role = blob_role::argument}, order.blob_bytes);
   return bytes ? unflatten(*bytes) : result<payload>{bytes.error()};
@@ -471,9 +471,9 @@ attempt_ended worker_lanes::run_step_with_memory(const job& what, parameter_clie
     attempt_ended end{.id = what.order.id, .attempt = what.order.attempt};
     end.outcome = attempt_outcome::failed;
     end.acknowledged = false;
-    end.why = what.of->failure_here(
-      errc::out_of_memory,
-      "no memory here for arguments or result of closure " + std::to_string(what.order.id.seq));
+    end.why = what.of->failure_here(errc::out_of_memory,
+                                    "out of memory for the arguments or the result of closure "
+                                      + std::to_string(what.order.id.seq));
     return end;
   }
 }
@@ -483,7 +483,7 @@ namespace {
 failure not_here(function_index number) {
   auto& table = function_table::global();
   return make_failure(errc::not_registered, "function number " + std::to_string(value_of(number))
-                                              + " is not here, which has "
+                                              + " is not registered in this process, which has "
                                               + std::to_string(table.size())
                                               + ": the builds differ");
 }

@@ -71,8 +71,9 @@ private:
 namespace {
 
 failure busy(const std::string& what) {
-  return make_failure(errc::deadline,
-                      what + ": another thread's call to the other workers did not end in time");
+  return make_failure(
+    errc::deadline,
+    what + ": a call of another thread to the other workers did not end before the deadline");
 }
 
 } // namespace
@@ -178,7 +179,7 @@ result<void> worker_group::persist(const std::string& what, time_point deadline,
     const auto now = env_.clock.now();
     if (done || !passes(done.error().code) || now >= deadline) {
       if (!done && log.tries() > 0)
-        done.error().text += "; before that " + log.text(now);
+        done.error().text += "; before that: " + log.text(now);
       return named(what, std::move(done));
     }
     log.ended(done.error());
@@ -210,7 +211,7 @@ result<std::vector<std::string>> gather_texts(collective_group& group, const std
   for (const auto each : sizes.as<std::int64_t>()) {
     if (each < 0 || each > text_bytes_max)
       return make_failure(errc::too_large, options.what + ": " + std::to_string(each)
-                                             + " bytes of one worker, at most "
+                                             + " bytes from one worker; the limit is "
                                              + std::to_string(text_bytes_max));
     counts.push_back(static_cast<std::size_t>(each));
     all += each;
@@ -265,7 +266,7 @@ result<std::vector<std::string>> worker_meeting::meet(const std::string& mine, t
                                                       const wait_listener& told) {
   std::vector<std::string> out;
   auto met = group_->meet(
-    "meeting of all workers", deadline,
+    "rendezvous of all workers", deadline,
     [&](collective_group& group, const collective_options& options) -> result<void> {
       auto got = gather_texts(group, mine, options);
       if (!got)
@@ -298,7 +299,7 @@ result<read_card> decode(const std::string& text, const std::string& worker) {
   const auto* end = text.data() + std::min(first, text.size());
   auto [at, failed] = std::from_chars(text.data(), end, out.card.devices);
   if (second == std::string::npos || failed != std::errc{} || at != end)
-    return make_failure(errc::bad_frame, worker + " brought no card");
+    return make_failure(errc::bad_frame, "malformed rendezvous message from " + worker);
   out.address = text.substr(first + 1, second - first - 1);
   out.card.what = text.substr(second + 1);
   return out;
@@ -308,12 +309,12 @@ result<read_card> decode(const std::string& text, const std::string& worker) {
 failure differs(const worker_card& first, const std::string& first_name, const worker_card& other,
                 const std::string& name) {
   if (first.what != other.what)
-    return make_failure(errc::mismatch,
-                        first_name + " makes " + first.what + ", " + name + " makes " + other.what);
+    return make_failure(errc::mismatch, first_name + " creates " + first.what + ", " + name
+                                          + " creates " + other.what);
   return make_failure(errc::mismatch, first.what + ": " + first_name + " has "
                                         + std::to_string(first.devices) + " devices, " + name
                                         + " has " + std::to_string(other.devices)
-                                        + "; all need the same number");
+                                        + "; all workers need the same number");
 }
 
 } // namespace
@@ -392,7 +393,7 @@ bool decode_into(const std::string& text, const std::string& worker, replica_pla
 } // namespace
 
 result<replica_places> process_links::exchange(const replica_places& mine, time_point deadline) {
-  const std::string what = "places of the replicas";
+  const std::string what = "replica addresses";
   replica_places out;
   auto done = group_->persist(
     what, deadline,
@@ -403,7 +404,8 @@ result<replica_places> process_links::exchange(const replica_places& mine, time_
       out = {};
       for (std::size_t i = 0; i < got->size(); ++i)
         if (const auto& name = meeting_->names().at(i); !decode_into((*got)[i], name, out))
-          return make_failure(errc::bad_frame, name + " sent no places: " + (*got)[i]);
+          return make_failure(errc::bad_frame,
+                              "malformed replica addresses from " + name + ": " + (*got)[i]);
       return {};
     },
     told_);

@@ -21,7 +21,7 @@
 /// The only file that knows CAF's version. Everything here is written so that actors read as on
 /// CAF 1.x.
 #if CAF_VERSION < 1700 || CAF_VERSION >= 1800
-#error "Troupe is written for CAF 0.17; teach core/caf_compat.hpp the version that you have"
+#error "Troupe supports CAF 0.17 only; see core/caf_compat.hpp"
 #endif
 
 namespace troupe {

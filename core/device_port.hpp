@@ -171,7 +171,7 @@ public:
   /// The collectives of this kind of device; null: there are none, and `why_no_collectives` says
   /// why.
   virtual collective_device_table* collectives() { return nullptr; }
-  virtual std::string why_no_collectives() const { return "this kind of device has none"; }
+  virtual std::string why_no_collectives() const { return "not supported by this kind of device"; }
 };
 
 /// The devices that a process may use.

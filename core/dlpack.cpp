@@ -68,7 +68,7 @@ result<detail::dlpack_parts> parts_of(const DLTensor& x) {
   detail::dlpack_parts out;
   auto type = type_from(x.dtype);
   if (!type)
-    return refuse("the element type is " + text_of(x.dtype) + ", which Troupe has not");
+    return refuse("unsupported DLPack dtype " + text_of(x.dtype));
   out.type = *type;
   if (x.ndim < 0 || (x.ndim > 0 && !x.shape))
     return refuse("ndim is " + std::to_string(x.ndim));
@@ -78,7 +78,7 @@ result<detail::dlpack_parts> parts_of(const DLTensor& x) {
   const bool any = count_of(out.shape) != 0;
   if (auto axis = any ? strange_stride(x) : std::nullopt)
     return refuse("the stride of axis " + std::to_string(*axis) + " is "
-                  + std::to_string(x.strides[*axis]) + ", which is not row-major's in shape "
+                  + std::to_string(x.strides[*axis]) + ", which is not row-major for shape "
                   + to_string(out.shape));
   switch (x.device.device_type) {
     case kDLCPU:
@@ -89,7 +89,7 @@ result<detail::dlpack_parts> parts_of(const DLTensor& x) {
       break;
     default:
       return refuse("the device type is " + std::to_string(x.device.device_type)
-                    + ", expected a CPU or CUDA");
+                    + ", expected CPU or CUDA");
   }
   if (any && !x.data)
     return refuse("data is null");
@@ -148,7 +148,7 @@ result<tensor> from_dlpack(DLManagedTensor* x) {
   if (!parts)
     return parts.error();
   if (parts->device.kind != device_kind::cpu)
-    return refuse("it lives on " + to_string(parts->device) + ", expected host memory");
+    return refuse("the tensor is on " + to_string(parts->device) + ", expected host memory");
   if (count_of(parts->shape) == 0)
     return tensor{parts->type, std::move(parts->shape)};
   return tensor{parts->type, std::move(parts->shape), std::move(parts->owner), parts->data};

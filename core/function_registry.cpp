@@ -33,7 +33,7 @@ void function_table::add(function_entry entry, const void* address) {
     by_address_[address] = entry.name;
   auto name = entry.name;
   if (!by_name_.try_emplace(name, std::move(entry)).second)
-    throw std::logic_error("two functions are registered as " + name);
+    throw std::logic_error("duplicate registration of function " + name);
   indexed_ = false;
 }
 
@@ -72,8 +72,8 @@ function_index function_table::index_of(std::string_view name) const {
   auto at = std::lower_bound(all.begin(), all.end(), name,
                              [](auto* e, std::string_view n) { return e->name < n; });
   if (at == all.end() || (*at)->name != name)
-    throw_failure(errc::not_registered,
-                  "function '" + readable_function(name) + "' has no TROUPE_FUNCTION");
+    throw_failure(errc::not_registered, "function '" + readable_function(name)
+                                          + "' is not registered with TROUPE_FUNCTION");
   return static_cast<function_index>(at - all.begin());
 }
 
@@ -103,7 +103,7 @@ std::string first_difference(std::span<const function_line> ours,
     return "the builds differ: function '" + readable_function(x.name) + "' is " + how;
   };
   const auto only = [&](const function_line& x, std::string_view has, std::string_view lacks) {
-    return differ(x, "in " + std::string{has} + " and not in " + std::string{lacks});
+    return differ(x, "in " + std::string{has} + " but not in " + std::string{lacks});
   };
   std::size_t i = 0;
   for (; i < ours.size() && i < theirs.size(); ++i) {

@@ -84,6 +84,6 @@ private:
 std::string first_difference(std::span<const function_line> ours,
                              std::span<const function_line> theirs,
                              std::string_view our_build = "this build",
-                             std::string_view their_build = "the other one");
+                             std::string_view their_build = "the other build");
 
 } // namespace troupe

@@ -71,7 +71,7 @@ inline void CEREAL_LOAD_FUNCTION_NAME(checked_reader& ar, bool& x) {
   std::uint8_t raw = 0;
   ar.take(&raw, sizeof raw);
   if (raw > 1)
-    throw std::length_error("a bool of " + std::to_string(raw));
+    throw std::length_error("invalid bool value " + std::to_string(raw));
   x = raw == 1;
 }
 template <class T>

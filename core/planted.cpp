@@ -52,7 +52,7 @@ planted_bug from_environment() {
   for (const auto& e : entries)
     if (e.name == name)
       return e.which;
-  std::fprintf(stderr, "troupe: TROUPE_BUG: there is no planted bug '%s'\n", name);
+  std::fprintf(stderr, "troupe: TROUPE_BUG: unknown planted bug '%s'\n", name);
   std::exit(2);
 }
 

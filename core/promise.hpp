@@ -51,7 +51,7 @@ public:
 private:
   result<T> take(std::unique_lock<std::mutex>& lock, time_point deadline, std::string_view what) {
     if (!wait_for(*changed_, lock, deadline, [this] { return value_.has_value(); }))
-      return make_failure(errc::deadline, std::string{what} + ": no answer in time");
+      return make_failure(errc::deadline, std::string{what} + ": deadline exceeded");
     return std::move(*value_);
   }
 

@@ -43,7 +43,7 @@ struct schedule_spec {
 inline std::optional<std::string> complaint_of_rate(float rate) {
   if (rate >= 0 && std::isfinite(rate))
     return std::nullopt;
-  return "the rate is " + std::to_string(rate) + ", expected a finite number from 0 on";
+  return "the rate is " + std::to_string(rate) + ", expected a finite number of at least 0";
 }
 
 enum class optimizer_kind : std::uint8_t { none = 0, sgd = 1, momentum = 2, adagrad = 3, adam = 4 };

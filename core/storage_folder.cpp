@@ -107,13 +107,14 @@ private:
       at += parts[i];
       if (parts[i] == "..")
         return make_failure(errc::invalid_argument,
-                            std::string{what} + " " + whole(path) + ": .. leads out of " + prefix_);
+                            std::string{what} + " " + whole(path) + ": .. escapes from " + prefix_);
       if (i + 1 == parts.size() && !last_too)
         break;
       if (auto there = below_.kind(at); there && *there == file_kind::link)
-        return make_failure(errc::io_failed, std::string{what} + " " + whole(path) + ": " + at
-                                               + " is a link, and none is followed below "
-                                               + prefix_.substr(0, prefix_.size() - 1));
+        return make_failure(errc::io_failed,
+                            std::string{what} + " " + whole(path) + ": " + at
+                              + " is a symbolic link; links are not followed below "
+                              + prefix_.substr(0, prefix_.size() - 1));
       at += '/';
     }
     return std::nullopt;

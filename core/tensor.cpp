@@ -173,7 +173,7 @@ bool operator==(const tensor& a, const tensor& b) {
 void tensor::require(troupe::dtype type) const {
   if (type != type_)
     throw_failure(errc::dtype_mismatch,
-                  "tensor: elements are " + to_string(type_) + ", asked as " + to_string(type));
+                  "tensor: elements are " + to_string(type_) + ", requested as " + to_string(type));
 }
 
 void tensor::require_one() const {

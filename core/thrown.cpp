@@ -12,7 +12,7 @@ namespace troupe {
 std::string current_exception_name() {
   auto* type = abi::__cxa_current_exception_type();
   if (!type)
-    return "an exception that is not C++'s";
+    return "a foreign exception";
   return readable_name(*type);
 }
 
@@ -24,7 +24,7 @@ failure current_failure() {
   } catch (const error& e) {
     return e.details();
   } catch (const std::bad_alloc&) {
-    return make_failure(errc::out_of_memory, "no memory (" + current_exception_name() + ")");
+    return make_failure(errc::out_of_memory, "out of memory (" + current_exception_name() + ")");
   } catch (const std::exception& e) {
     return make_failure(errc::user_code, current_exception_name() + ": " + e.what());
   } catch (...) {

@@ -65,7 +65,7 @@ private:
     return make_failure(errc::invalid_argument, "autoshard: " + std::to_string(files)
                                                   + " files for " + std::to_string(among_.workers)
                                                   + " workers in " + in.describe()
-                                                  + ": not enough for every worker");
+                                                  + ": fewer than one per worker");
   }
 
   result<node_ptr> own_files(const reader_node& x) const {
@@ -129,7 +129,7 @@ group checked_group(std::int64_t workers, std::int64_t index) {
                   "autoshard: workers is " + std::to_string(workers) + ", below 1");
   if (index < 0 || index >= workers)
     throw_failure(errc::invalid_argument, "autoshard: index is " + std::to_string(index)
-                                            + ", not from 0 to " + std::to_string(workers - 1));
+                                            + ", expected 0 to " + std::to_string(workers - 1));
   return {static_cast<std::uint64_t>(workers), static_cast<std::uint64_t>(index)};
 }
 
@@ -163,7 +163,8 @@ autosharded autoshard(const dataset& data, std::int64_t workers, std::int64_t in
       }
       if (policy == autoshard_policy::file)
         throw_failure(std::move(own.error()));
-      out.note = own.error().text + "; every worker reads all of it and keeps its elements";
+      out.note =
+        own.error().text + "; every worker reads the whole input and keeps its own elements";
       break;
     }
     case autoshard_policy::data: break;
@@ -172,7 +173,7 @@ autosharded autoshard(const dataset& data, std::int64_t workers, std::int64_t in
       out.share = dataset_access::make(fill_hints(node, among, filled));
       if (filled == 0)
         throw_failure(errc::invalid_argument,
-                      "autoshard: policy is hint, but there is no "
+                      "autoshard: policy is hint, but the dataset has no "
                       "shard(shard_hint, shard_hint) in "
                         + node->describe());
       return out;

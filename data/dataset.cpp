@@ -17,7 +17,7 @@ const tensor& element::operator[](std::size_t index) const& {
 const tensor& element::only() const& {
   if (parts_.size() != 1)
     throw_failure(errc::shape_mismatch,
-                  "element: the only part of " + std::to_string(parts_.size()));
+                  "element: expected one part, got " + std::to_string(parts_.size()));
   return parts_[0];
 }
 

@@ -28,7 +28,7 @@ constexpr std::int64_t group_max = 1 << 20;
 void require(const char* what, std::int64_t x, std::int64_t min, std::int64_t max) {
   if (x < min || x > max)
     throw_failure(errc::invalid_argument, "input: " + std::string{what} + " is " + std::to_string(x)
-                                            + ", not from " + std::to_string(min) + " to "
+                                            + ", expected " + std::to_string(min) + " to "
                                             + std::to_string(max));
 }
 
@@ -44,7 +44,7 @@ pipeline_options checked(const pipeline_options& x) {
                                             + " weights for " + std::to_string(n) + " replicas");
   if (!x.rebatch)
     throw_failure(errc::invalid_argument,
-                  "input: weights need rebatch, without it elements are not divided");
+                  "input: weights require rebatch; without it elements are not divided");
   (void)weighted_split_sizes(0, x.weights); // refuses weights that are all 0
   return x;
 }
@@ -123,7 +123,8 @@ public:
 
   std::string save() const {
     if (broken_)
-      throw_failure(errc::wrong_state, "input: no position after an error; restore one first");
+      throw_failure(errc::wrong_state,
+                    "input: no position after an error; restore a position first");
     auto out = begin_position(input_magic, position_hash(owner()));
     out.put(ended_ ? 1 : 0);
     held_.save(out);
@@ -256,7 +257,7 @@ std::unique_ptr<piece_source> shared_out(const dataset& data, const pipeline_opt
 std::int64_t pipeline_place::per_replica_batch_size(std::int64_t global_rows) const {
   if (replicas_in_sync < 1 || global_rows % replicas_in_sync != 0)
     throw_failure(errc::invalid_argument, "input: global batch size " + std::to_string(global_rows)
-                                            + " is no multiple of the "
+                                            + " is not a multiple of the "
                                             + std::to_string(replicas_in_sync) + " replicas");
   return global_rows / replicas_in_sync;
 }

@@ -135,8 +135,8 @@ private:
     if (!n)
       return std::move(n.error());
     if (*n < to.size())
-      return fail(field + " ends early: " + std::to_string(*n) + " of " + std::to_string(to.size())
-                  + " bytes");
+      return fail(field + " is truncated: " + std::to_string(*n) + " of "
+                  + std::to_string(to.size()) + " bytes");
     return {};
   }
 
@@ -153,7 +153,7 @@ private:
                   + " is not 8, 9, 11, 12, 13 or 14");
     auto rank = std::to_integer<std::size_t>(magic[3]);
     if (rank > rank_max)
-      return fail("rank " + std::to_string(rank) + " is over " + std::to_string(rank_max));
+      return fail("rank " + std::to_string(rank) + " exceeds " + std::to_string(rank_max));
     header out{.code = *code, .shape = shape_t(rank), .data_bytes = 0};
     for (std::size_t axis = 0; axis < rank; ++axis) {
       std::byte raw[4]{};
@@ -179,8 +179,8 @@ private:
         return std::move(n.error());
       held += *n;
       if (*n < want)
-        return fail("data ends early: " + std::to_string(held) + " of " + std::to_string(data_bytes)
-                    + " bytes");
+        return fail("data is truncated: " + std::to_string(held) + " of "
+                    + std::to_string(data_bytes) + " bytes");
       if (held == data_bytes)
         return block;
       tensor larger{dtype::u8, {static_cast<std::int64_t>(std::min(data_bytes, 2 * held))}};

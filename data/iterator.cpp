@@ -50,7 +50,7 @@ public:
   std::string save() const {
     if (broken_)
       throw_failure(errc::wrong_state,
-                    "dataset iterator: no position after an error; restore one first");
+                    "dataset iterator: no position after an error; restore a position first");
     auto out = begin_position(position_magic, fingerprint_);
     out.put(seeds_.size());
     for (auto x : seeds_)
@@ -77,7 +77,7 @@ public:
     if (opening.seeds_used() != seeds.size())
       throw_failure(errc::corrupt, "dataset position: " + std::to_string(seeds.size()) + " seeds, "
                                      + std::to_string(opening.seeds_used())
-                                     + " shuffles without one");
+                                     + " shuffles without a seed");
     root->start(pass);
     root->load(in);
     if (in.rest_bytes() != 0)
@@ -136,7 +136,7 @@ dataset_iterator dataset::iterate(data_context context) const {
 
 detail::open_dataset& dataset_iterator::open() const {
   if (!open_)
-    throw_failure(errc::wrong_state, "dataset iterator: belongs to no dataset");
+    throw_failure(errc::wrong_state, "dataset iterator: has no dataset");
   return *open_;
 }
 
@@ -145,7 +145,7 @@ element dataset_iterator::next() {
   if (!open().next(out))
     throw_failure(errc::end_of_data,
                   "dataset iterator: no more elements after " + std::to_string(open().delivered())
-                    + "; repeat the dataset, or schedule as many steps as it has");
+                    + "; repeat the dataset, or schedule no more steps than it has elements");
   return out;
 }
 

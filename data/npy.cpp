@@ -159,7 +159,7 @@ public:
     }
     blanks();
     if (!rest_.empty())
-      return fail("goes on with " + shown());
+      return fail("continues with " + shown());
     for (auto [key, there] : {std::pair{"descr", out.descr.has_value()},
                               std::pair{"fortran_order", out.fortran_order.has_value()},
                               std::pair{"shape", out.shape.has_value()}})
@@ -226,7 +226,7 @@ private:
     }
     if (key == "shape" && !to.shape)
       return read_shape(to.shape.emplace());
-    return fail("key \"" + troupe::shown(key) + "\" is unknown or there twice");
+    return fail("key \"" + troupe::shown(key) + "\" is unknown or duplicate");
   }
 
   result<void> read_shape(shape_t& to) {
@@ -265,7 +265,7 @@ public:
     auto code = element_of(*head->descr);
     if (!code)
       return fail(errc::invalid_argument,
-                  "descr \"" + shown(*head->descr) + "\" is none of " + types_text);
+                  "descr \"" + shown(*head->descr) + "\" is not one of " + types_text);
     auto out = read_data(*code, *head->shape);
     if (out && *head->fortran_order && out->rank() > 1)
       return from_fortran(*out);
@@ -282,7 +282,7 @@ private:
       return fail(errc::corrupt,
                   "ends in the magic, at " + std::to_string(rest_.size()) + " bytes");
     if (std::memcmp(rest_.data(), magic.data(), magic.size()) != 0)
-      return fail(errc::corrupt, "does not begin with \\x93NUMPY but with \""
+      return fail(errc::corrupt, "expected \\x93NUMPY at the beginning, got \""
                                    + shown({reinterpret_cast<const char*>(rest_.data()), 6}) + '"');
     auto major = std::to_integer<int>(rest_[magic.size()]);
     auto minor = std::to_integer<int>(rest_[magic.size() + 1]);
@@ -297,7 +297,7 @@ private:
                              : from_little_endian<std::uint32_t>(rest_);
     rest_ = rest_.subspan(length_bytes);
     if (length > header_bytes_max || length > rest_.size())
-      return fail(errc::corrupt, "header length " + std::to_string(length) + " is over "
+      return fail(errc::corrupt, "header length " + std::to_string(length) + " exceeds "
                                    + std::to_string(std::min(header_bytes_max, rest_.size())));
     std::string_view out{reinterpret_cast<const char*>(rest_.data()), length};
     rest_ = rest_.subspan(length);

@@ -75,7 +75,7 @@ public:
         return std::move(x.error());
       auto [known, is_new] = names.emplace(x->name, out.size());
       if (!is_new && x->is_array && out[known->second].is_array)
-        x->problem = out[known->second].problem = "is there twice";
+        x->problem = out[known->second].problem = "is listed twice";
       out.push_back(std::move(*x));
     }
     if (!rest.empty())
@@ -88,7 +88,7 @@ public:
     if (!x.problem.empty())
       return fail("array \"" + shown(x.name) + "\" " + x.problem);
     if (!x.overlaps.empty())
-      return fail_in(x, "its bytes overlap those of " + x.overlaps);
+      return fail_in(x, "data overlaps that of " + x.overlaps);
     auto packed = packed_of(x);
     if (!packed)
       return std::move(packed.error());
@@ -179,14 +179,14 @@ private:
                   number<std::uint16_t>(at + 10)};
     if (number<std::uint16_t>(at + 4) != 0 || number<std::uint16_t>(at + 6) != 0)
       return fail("disk number is " + std::to_string(number<std::uint16_t>(at + 4))
-                  + ", an archive of several parts");
+                  + ", multi-part archives are not supported");
     if (out.at != UINT32_MAX && out.size_bytes != UINT32_MAX && out.entries != UINT16_MAX)
       return out;
     if (at < locator_bytes || !is_signed(at - locator_bytes, 0x07064b50))
       return out; // the numbers are what they are
     auto end64 = number<std::uint64_t>(at - locator_bytes + 8);
     if (end64 > file_.size() || file_.size() - end64 < end64_bytes || !is_signed(end64, 0x06064b50))
-      return fail("zip64 end record at " + std::to_string(end64) + " is none");
+      return fail("zip64 end record at " + std::to_string(end64) + " is invalid");
     return directory{number<std::uint64_t>(end64 + 48), number<std::uint64_t>(end64 + 40),
                      number<std::uint64_t>(end64 + 32)};
   }
@@ -234,7 +234,7 @@ private:
       for (auto* x : {&to.plain_bytes, &to.packed_bytes, &to.local_at})
         if (*x == UINT32_MAX) {
           if (field.size() < 8) {
-            to.problem = "has a zip64 field that ends early";
+            to.problem = "has a truncated zip64 field";
             return;
           }
           *x = from_little_endian<std::uint64_t>(field);
@@ -257,7 +257,7 @@ private:
                  + number<std::uint16_t>(x.local_at + 28);
     if (begin > file_.size() || x.packed_bytes > file_.size() - begin)
       return fail_in(x, std::to_string(x.packed_bytes) + " bytes at " + std::to_string(begin)
-                          + " go past the file's end");
+                          + " extend past the end of the file");
     return file_.subspan(begin, x.packed_bytes);
   }
 
@@ -333,9 +333,9 @@ result<std::vector<named_tensor>> parse_npz(std::span<const std::byte> file, std
   }
   for (const auto& x : *entries) {
     if (names.empty() && !x.is_array)
-      return make_failure(errc::invalid_argument, "npz " + std::string{name} + ": entry \""
-                                                    + shown(x.name)
-                                                    + "\" is no .npy; ask for arrays by name");
+      return make_failure(errc::invalid_argument,
+                          "npz " + std::string{name} + ": entry \"" + shown(x.name)
+                            + "\" is not a .npy file; request arrays by name");
     if (names.empty())
       wanted.push_back(&x);
   }

@@ -176,7 +176,7 @@ result<void> npz_writer::add(const std::string& name, const tensor& x) {
   if (!x.defined())
     return refuse("the tensor has no value");
   if (!s.names.insert(name).second)
-    return refuse("was added before");
+    return refuse("was already added");
   auto head = npy_head(x.type(), x.shape());
   if (!head)
     return s.fail(std::move(head.error()));
@@ -204,7 +204,7 @@ result<void> npz_writer::close() {
     return done;
   if (auto done = s.file.close(); !done)
     return s.fail(std::move(done.error()));
-  s.broken = make_failure(errc::wrong_state, "npz " + s.path + ": it was closed");
+  s.broken = make_failure(errc::wrong_state, "npz " + s.path + ": the writer was closed");
   return {};
 }
 

@@ -17,7 +17,7 @@ constexpr std::int64_t weighted_rows_max = (std::int64_t{1} << 31) - 1;
 void require_within(const char* what, std::int64_t x, std::int64_t min, std::int64_t max) {
   if (x < min || x > max)
     throw_failure(errc::invalid_argument, "split: " + std::string{what} + " is " + std::to_string(x)
-                                            + ", not from " + std::to_string(min) + " to "
+                                            + ", expected " + std::to_string(min) + " to "
                                             + std::to_string(max));
 }
 

@@ -152,8 +152,8 @@ void comm_table::look(time_point now) {
   for (auto& e : hang) {
     e->thread->abandon();
     if (auto core_now = alive())
-      core_now->health->fail(
-        make_failure(errc::device_timeout, name_of(*e->comm) + ": its abort hangs"));
+      core_now->health->fail(make_failure(
+        errc::device_timeout, name_of(*e->comm) + ": the abort of a communicator hangs"));
   }
 }
 
@@ -212,7 +212,7 @@ result<comm_key> comm_set::draw_key() {
   if (auto answer = functions->draw_key(out); !answer.ok())
     return make_failure(
       errc::collective_failed,
-      to_string(table_->id) + ": draw a communicator's key: " + to_string(answer));
+      to_string(table_->id) + ": create a unique id for a communicator: " + to_string(answer));
   return out;
 }
 
@@ -230,7 +230,7 @@ result<void> await_ready(detail::comm_table& t, detail::comm_state& c, time_poin
       return make_failure(errc::collective_failed, t.name_of(c) + ": " + to_string(answer));
     const auto now = t.env.clock.now();
     if (now >= deadline)
-      return make_failure(errc::deadline, t.name_of(c) + ": not all members have come");
+      return make_failure(errc::deadline, t.name_of(c) + ": deadline exceeded waiting for members");
     std::unique_lock lock{t.mutex};
     (void)t.changed->wait_until(lock,
                                 std::min(deadline, after(now, std::chrono::microseconds{200})));
@@ -266,7 +266,7 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
   {
     std::lock_guard lock{table_->mutex};
     if (state->is_over())
-      return make_failure(errc::revoked, table_->name_of(*state) + ": the epoch was ended");
+      return make_failure(errc::revoked, table_->name_of(*state) + ": the epoch has ended");
     if (table_->open.size() + table_->endings.size() >= core.options.comms_max)
       return make_failure(errc::out_of_range, to_string(core.id) + ": "
                                                 + std::to_string(core.options.comms_max)
@@ -285,7 +285,7 @@ result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::
   }
   auto ready =
     too_late
-      ? result<void>{make_failure(errc::revoked, table_->name_of(*state) + ": the epoch was ended")}
+      ? result<void>{make_failure(errc::revoked, table_->name_of(*state) + ": the epoch has ended")}
       : await_ready(*table_, *state, after(core.env.clock.now(), timeout));
   if (!ready) {
     table_->end(state, ready.error());

@@ -100,7 +100,7 @@ public:
       return no_device();
     auto at = sizes_.find(memory);
     if (at == sizes_.end())
-      return {.status = device_status::invalid, .text = "memory of nobody's"};
+      return {.status = device_status::invalid, .text = "unknown memory"};
     in_use_[device] -= at->second;
     sizes_.erase(at);
     ::operator delete (memory, std::align_val_t{alignment_bytes});

@@ -202,7 +202,9 @@ public:
       answer = op.run({.device = {device_kind::gpu, static_cast<std::uint32_t>(device)},
                        .stream = stream.handle});
     } catch (...) { // of whatever type
-      return {.status = device_status::invalid, .text = "it threw an exception", .blame = op.name};
+      return {.status = device_status::invalid,
+              .text = "the operation threw an exception",
+              .blame = op.name};
     }
     const auto code = cudaPeekAtLastError();
     if (answer.ok() && code != cudaSuccess)

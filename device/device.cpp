@@ -35,7 +35,7 @@ device::~device() {
   auto& core = *core_;
   if (!core.calls.shut())
     return;
-  auto why = make_failure(errc::wrong_state, to_string(core.id) + ": it was not closed");
+  auto why = make_failure(errc::wrong_state, to_string(core.id) + ": the device was not closed");
   core.health->fail(why);
   comms_->abandon();
   core.poller->stop(why);
@@ -59,7 +59,7 @@ result<std::shared_ptr<device>> device::open(const environment& env,
   if (index >= *count)
     return make_failure(
       errc::device_unavailable,
-      "there is no " + to_string(id) + ": " + std::to_string(*count) + " of that kind were found");
+      to_string(id) + " does not exist: found " + std::to_string(*count) + " devices of that kind");
   auto facts = table->describe(index);
   if (!facts)
     return facts.error();
@@ -128,10 +128,9 @@ result<device_stream> device::make_stream(std::string name) {
       return out;
     }
     if (all.size() >= core_->options.streams_max)
-      return make_failure(errc::out_of_range, to_string(id()) + ": make_stream '" + state->name
-                                                + "': there are "
-                                                + std::to_string(core_->options.streams_max)
-                                                + " already, the most that are allowed");
+      return make_failure(errc::out_of_range,
+                          to_string(id()) + ": make_stream '" + state->name + "': there are "
+                            + std::to_string(core_->options.streams_max) + " already, the maximum");
   }
   core_->bind();
   auto answer = core_->table->make_stream(id().index, state->name, state->native);
@@ -152,11 +151,12 @@ void device::retire(const device_stream& stream) {
 namespace {
 
 failure no_stream(const device_id& id, const char* what) {
-  return make_failure(errc::invalid_argument, to_string(id) + ": " + what + ": the stream is none");
+  return make_failure(errc::invalid_argument,
+                      to_string(id) + ": " + what + ": the stream is empty");
 }
 
 failure no_event(const device_id& id, const char* what) {
-  return make_failure(errc::invalid_argument, to_string(id) + ": " + what + ": the event is none");
+  return make_failure(errc::invalid_argument, to_string(id) + ": " + what + ": the event is empty");
 }
 
 } // namespace
@@ -295,7 +295,7 @@ result<void> device::wait(const stream_event& event, duration timeout) {
     if (then >= deadline)
       return make_failure(errc::device_timeout, to_string(core.id) + " stream '" + e.stream->name
                                                   + "': operation '" + e.operation
-                                                  + "' has not ended after "
+                                                  + "' has not finished after "
                                                   + std::to_string(to_ms(timeout)) + " ms");
   }
 }
@@ -330,7 +330,7 @@ result<device_memory> no_memory(const detail::device_core& core, std::size_t byt
   return make_failure(
     errc::device_memory,
     to_string(core.id) + (host ? ": pinned host memory: " : ": memory: ") + std::to_string(bytes)
-      + " bytes asked, " + std::to_string(pool.bytes_in_use) + " in use, "
+      + " bytes requested, " + std::to_string(pool.bytes_in_use) + " in use, "
       + std::to_string(pool.bytes_cached) + " cached, " + std::to_string(core.facts.memory_bytes)
       + " in all: " + to_string(answer));
 }
@@ -390,11 +390,11 @@ result<void> device::close(duration timeout) {
   if (!comms_->close(deadline))
     core.health->fail(
       make_failure(errc::device_timeout, to_string(core.id) + ": a communicator's abort hangs"));
-  await_nobody(core.calls, deadline, "a call of it");
+  await_nobody(core.calls, deadline, "a running call");
   drain(deadline, true);
   stop_poller(deadline);
   core.returns.shut();
-  await_nobody(core.returns, deadline, "memory on its way back");
+  await_nobody(core.returns, deadline, "memory being returned");
   if (auto why = core.health->why()) {
     core.abandon_all();
     return std::move(*why);
@@ -415,9 +415,9 @@ void device::await_nobody(detail::call_gate& gate, time_point deadline, const ch
 
 void device::stop_poller(time_point deadline) {
   auto& core = *core_;
-  core.poller->stop(core.health->is_well()
-                      ? make_failure(errc::wrong_state, to_string(core.id) + ": it was closed")
-                      : *core.health->why());
+  core.poller->stop(core.health->is_well() ? make_failure(
+                      errc::wrong_state, to_string(core.id) + ": the device was closed")
+                                           : *core.health->why());
   // The poller may itself be what closes the device, or hang in a call of the driver.
   if (core.poller->await_end(
         std::max(deadline, after(core.env.clock.now(), std::chrono::milliseconds{200}))))
@@ -425,7 +425,7 @@ void device::stop_poller(time_point deadline) {
   else {
     core.poller_lane->abandon();
     core.health->fail(
-      make_failure(errc::device_timeout, to_string(core.id) + ": its poller hangs"));
+      make_failure(errc::device_timeout, to_string(core.id) + ": the poller hangs"));
   }
 }
 
@@ -448,7 +448,7 @@ void device::drain(time_point deadline, bool must) {
       answer = core.table->await(event, deadline);
     if (answer.status == device_status::not_ready && must)
       core.health->fail(device_failure(core.id, s->name, "close",
-                                       {.status = answer.status, .text = "does not end"}));
+                                       {.status = answer.status, .text = "does not finish"}));
     else if (!answer.ok() && answer.status != device_status::not_ready) {
       auto why = core.fail(s->name, "close", answer);
       if (must) // what the stream still uses can't be known

@@ -43,9 +43,11 @@ fake_options of_some_hardware(const environment& env, fake_options options) {
   return options;
 }
 
-device_answer full() { return {.status = device_status::out_of_memory, .text = "made-up memory"}; }
+device_answer full() {
+  return {.status = device_status::out_of_memory, .text = "simulated memory limit"};
+}
 
-device_answer unknown() { return {.status = device_status::invalid, .text = "memory of nobody's"}; }
+device_answer unknown() { return {.status = device_status::invalid, .text = "unknown memory"}; }
 
 } // namespace
 
@@ -121,7 +123,7 @@ result<device_facts> fake_table::describe(std::uint32_t device) {
   if (auto no = world_->hit(lock, "describe", device))
     return make_failure(errc::device_unavailable,
                         to_string(device_id{kind(), device}) + ": describe: " + to_string(*no));
-  return device_facts{.name = "made-up device " + std::to_string(device),
+  return device_facts{.name = "simulated device " + std::to_string(device),
                       .arch = "none",
                       .memory_bytes = world_->options.memory_bytes,
                       .identity = {world_->options.hardware, std::uint64_t{device} + 1}};

@@ -32,7 +32,7 @@ failure device_failure(const device_id& device, const std::string& stream, const
     text += std::string{": operation '"} + answer.blame + "' broke";
   else if (operation)
     text += std::string{": operation '"} + operation
-            + (is_final(answer.status) ? "', or one before it," : "'");
+            + (is_final(answer.status) ? "', or an earlier one," : "'");
   text += ": " + to_string(answer);
   return make_failure(code_of(answer.status), std::move(text));
 }

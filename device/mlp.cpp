@@ -10,7 +10,7 @@ device_mlp::device_mlp(device_context& on, std::vector<std::int64_t> widths)
   : on_{on}, widths_{std::move(widths)} {
   if (widths_.size() < 2)
     throw_failure(errc::invalid_argument,
-                  "device_mlp: " + std::to_string(widths_.size()) + " widths, at least 2 needed");
+                  "device_mlp: " + std::to_string(widths_.size()) + " widths, at least 2 required");
   for (auto width : widths_)
     if (width <= 0)
       throw_failure(errc::invalid_argument, "device_mlp: a width is " + std::to_string(width));
@@ -35,7 +35,7 @@ void device_mlp::put_rows(const std::vector<device_tensor>& weights, std::size_t
     throw_failure(errc::shape_mismatch, "device_mlp: weight " + std::to_string(index) + ": rows "
                                           + std::to_string(row_begin) + " and on of "
                                           + to_string(rows.type()) + to_string(rows.shape())
-                                          + " don't fit " + to_string(to.shape()));
+                                          + " do not fit " + to_string(to.shape()));
   auto staged = on_.put(rows);
   auto* at = static_cast<float*>(to.data()) + row_begin * width;
   const auto part = device_tensor::wrap(on_.on(), dtype::f32, rows.shape(), to.owner(), at);

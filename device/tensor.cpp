@@ -75,7 +75,7 @@ void device_tensor::require(dtype type) const {
 device_tensor device_tensor::reshaped(shape_t shape) const {
   if (!is_sane(shape, type_) || count_of(shape) != size_)
     throw_failure(errc::shape_mismatch, "a device tensor of shape " + to_string(shape_)
-                                          + " can't have shape " + to_string(shape));
+                                          + " cannot have shape " + to_string(shape));
   auto out = *this;
   out.shape_ = std::move(shape);
   return out;
@@ -102,7 +102,7 @@ result<host_copy> device_tensor::start_to_host(const device_stream& stream) cons
 
 result<void> host_copy::finish(tensor& out, duration timeout) {
   if (!done_)
-    return make_failure(errc::wrong_state, "a copy to the host was not started");
+    return make_failure(errc::wrong_state, "no copy to the host was started");
   if (out.type() != type_ || out.size_bytes() != bytes_)
     return make_failure(errc::shape_mismatch, "a copy of " + std::to_string(bytes_)
                                                 + " bytes to a tensor of " + to_string(out.type())
@@ -158,7 +158,7 @@ result<device_tensor> from_dlpack(DLManagedTensor* x, const std::shared_ptr<devi
     return parts.error();
   const auto& at = parts->device;
   if (at.kind != on->id().kind || (at.kind == device_kind::gpu && at.index != on->id().index))
-    return make_failure(errc::device_unavailable, "from_dlpack: it lives on " + to_string(at)
+    return make_failure(errc::device_unavailable, "from_dlpack: the tensor is on " + to_string(at)
                                                     + ", expected " + to_string(on->id()));
   return device_tensor::wrap(on, parts->type, std::move(parts->shape), std::move(parts->owner),
                              parts->data);

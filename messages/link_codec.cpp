@@ -61,7 +61,7 @@ result<caf::message> decode_link(link_kind kind, std::string_view bytes) {
     default: break;
   }
   return make_failure(errc::bad_frame, "link: kind " + std::to_string(static_cast<unsigned>(kind))
-                                         + " is no message of an actor");
+                                         + " is not an actor message");
 }
 
 } // namespace troupe

@@ -29,9 +29,9 @@ void liveness_driver::plan() {
     auto all = world_.machines();
     if (std::ranges::none_of(all, [this](const auto& n) { return world_.is_up(n); }))
       return; // they have all ended, the program too, in whatever way
-    world_.fail("INV-L1", "no end " + std::to_string(to_ms(due_ - spec_.plan.core.at))
-                            + " ms after " + (healed_ ? "the core was healed: " : "the start: ")
-                            + waiting_());
+    world_.fail("INV-L1",
+                "no end " + std::to_string(to_ms(due_ - spec_.plan.core.at)) + " ms after "
+                  + (healed_ ? "the faults of the core ended: " : "the start: ") + waiting_());
   });
 }
 
@@ -72,7 +72,7 @@ void liveness_driver::check_members() {
     return;
   for (const auto& [n, since] : outside_)
     if (is_cluster_ && core_.contains(n) && world_.is_up(n) && world_.now() - since >= rejoin_bound)
-      return world_.fail("INV-L2", to_string(n) + " is up and whole and no member for "
+      return world_.fail("INV-L2", to_string(n) + " is up and reachable but not a member for "
                                      + std::to_string(to_ms(world_.now() - since)) + " ms");
   world_.call_at(world_.now() + std::chrono::seconds{5}, [this] { check_members(); });
 }

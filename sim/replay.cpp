@@ -22,7 +22,7 @@ std::optional<std::uint64_t> seed_of_environment() {
   auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (wrong != std::errc{} || end != text.data() + text.size())
     throw_failure(errc::bad_config, "TROUPE_SIM_SEED: '" + std::string{text}
-                                      + "' is no whole number from 0 to 18446744073709551615");
+                                      + "' is not an integer from 0 to 18446744073709551615");
   return out;
 }
 

@@ -127,13 +127,13 @@ void judge_program(const scenario& s, const scenario_run& run, report& rep) {
     else if (e.how == exit_record::threw)
       broke("program", to_string(e.node) + " threw " + e.text);
   if (!last)
-    return broke("program", "it never ran");
+    return broke("program", "the program never ran");
   if (last->how == exit_record::threw)
-    broke("program", "it threw " + last->text);
+    broke("program", "the program threw " + last->text);
   else if (last->how != exit_record::returned && !s.beyond_guard)
-    broke("program", "it did not return");
+    broke("program", "the program did not return");
   else if (last->how == exit_record::returned && last->code != 0 && run.named_end().empty())
-    broke("program", "it ended with " + std::to_string(last->code));
+    broke("program", "the program ended with " + std::to_string(last->code));
 }
 
 void count(run_result& out) {

@@ -277,7 +277,7 @@ result<std::unique_ptr<file_lock>> sim_disk::port::lock(const std::string& path)
   for (const auto& part : path_parts(path))
     whole += "/" + part;
   if (!disk_.locks_.emplace(whole, ++disk_.last_lock_).second)
-    return make_failure(errc::try_again, "lock " + path + ": another one holds it");
+    return make_failure(errc::try_again, "lock " + path + ": already locked");
   return std::unique_ptr<file_lock>{new held_lock{disk_, whole, disk_.last_lock_}};
 }
 

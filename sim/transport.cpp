@@ -30,9 +30,9 @@ sim_channel::~sim_channel() {
 }
 
 failure sim_channel::lost() const {
-  return make_failure(
-    errc::connection_lost,
-    "connection with " + peer_ + ": " + (closed_ ? "it was closed here" : "the peer closed it"));
+  return make_failure(errc::connection_lost,
+                      "connection with " + peer_ + ": "
+                        + (closed_ ? "closed by this process" : "closed by the peer"));
 }
 
 std::size_t sim_channel::room() const {
@@ -262,11 +262,10 @@ public:
     poller.watch(*out, false);
     while (c->state == data_connection::dialling)
       if (!poller.wait_happening(deadline))
-        return make_failure(errc::deadline,
-                            "cannot connect to " + address + ": no answer before the deadline");
+        return make_failure(errc::deadline, "cannot connect to " + address + ": deadline exceeded");
     if (c->state == data_connection::refused)
       return make_failure(errc::connect_failed,
-                          "cannot connect to " + address + ": nobody listens there");
+                          "cannot connect to " + address + ": connection refused");
     return std::unique_ptr<channel>{std::move(out)};
   }
 

@@ -87,14 +87,14 @@ std::vector<node_name> world::machines() const {
 sim_disk& world::disk(node_name n) {
   auto* m = core_->find(n);
   if (!m)
-    throw_failure(errc::unknown_name, "sim: there is no machine " + to_string(n));
+    throw_failure(errc::unknown_name, "sim: unknown machine " + to_string(n));
   return m->disk;
 }
 
 fake_table* world::gpus(node_name n) {
   auto* m = core_->find(n);
   if (!m)
-    throw_failure(errc::unknown_name, "sim: there is no machine " + to_string(n));
+    throw_failure(errc::unknown_name, "sim: unknown machine " + to_string(n));
   return m->now && m->now->is_up() ? m->now->gpus() : nullptr;
 }
 

@@ -73,8 +73,8 @@ void cluster::check_worker(std::uint32_t worker) {
   }
   throw_failure(errc::out_of_range,
                 "schedule: closure_options.worker is " + std::to_string(worker)
-                  + ", the workers are " + words_for(workers_)
-                  + (others_join_ ? ", and no other of that number has joined" : ""));
+                  + ", the cluster's workers are " + words_for(workers_)
+                  + (others_join_ ? ", and no further worker with that index has joined" : ""));
 }
 
 class cluster::borrowed {

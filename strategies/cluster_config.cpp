@@ -58,9 +58,9 @@ result<json> parse_object(std::string_view text, std::string_view what) {
   if (too_deep)
     return bad_config(what, "nested deeper than " + std::to_string(depth_max) + " levels");
   if (!twice.empty())
-    return bad_config(what, "the key " + twice + " stands twice");
+    return bad_config(what, "duplicate key " + twice);
   if (!root.is_object())
-    return bad_config(what, "an object is needed, not " + shown(root));
+    return bad_config(what, "expected an object, got " + shown(root));
   return root;
 }
 
@@ -79,14 +79,13 @@ result<task_addresses> addresses_of(const std::string& job, const json& tasks,
   for (const auto& [key, address] : tasks.items()) {
     auto index = number_in(key); // a list's keys are its positions
     if (!index)
-      return bad_config(
-        what, job_text(job) + ": the index " + shown(json(key)) + " is not a number from 0 on");
+      return bad_config(what, job_text(job) + ": the index " + shown(json(key))
+                                + " is not an integer of at least 0");
     if (!address.is_string())
       return bad_config(what, job_text(job) + ": the address of task " + key + " is "
                                 + shown(address) + ", not a string");
     if (!out.emplace(*index, address.get<std::string>()).second)
-      return bad_config(what,
-                        job_text(job) + ": the index " + std::to_string(*index) + " stands twice");
+      return bad_config(what, job_text(job) + ": duplicate index " + std::to_string(*index));
   }
   return out;
 }
@@ -113,7 +112,7 @@ result<void> refuse_misspelt(const json& object, std::span<const std::string_vie
   for (const auto& [name, value] : object.items()) {
     const auto near = nearest_word(name, known);
     if (!near.empty() && near != name)
-      return bad_config(what, "there is no field " + shown(json(name)) + of + "; did you mean \""
+      return bad_config(what, "unknown field " + shown(json(name)) + of + "; did you mean \""
                                 + std::string{near} + "\"?");
   }
   return {};
@@ -141,7 +140,8 @@ result<own_task> task_of(const json& task, std::string_view what) {
     auto text = index->is_string() ? index->get<std::string>() : index->dump();
     out.id = number_in(text);
     if (!out.id)
-      return bad_config(what, "task.index is " + shown(*index) + ", not a number from 0 on");
+      return bad_config(what,
+                        "task.index is " + shown(*index) + ", expected an integer of at least 0");
   }
   return out;
 }
@@ -233,10 +233,8 @@ result<void> validate_whole(const cluster_config& config, std::string_view what)
   const bool is_empty =
     std::find(config.fields.begin(), config.fields.end(), "cluster") != config.fields.end();
   return bad_config(
-    what, (is_empty ? "the field \"cluster\" has no job" : "there is no field \"cluster\"")
-            + std::string{", and this process would train alone; the fields that are "
-                          "there: "}
-            + fields);
+    what, (is_empty ? "field \"cluster\" has no jobs" : "field \"cluster\" is missing")
+            + std::string{", so this process would train alone; fields given: "} + fields);
 }
 
 result<cluster_config> parse_cluster_config(std::string_view text, std::string_view what) {
@@ -253,7 +251,7 @@ result<cluster_config> load_cluster_file(storage_port& storage, const std::strin
   auto size = (*file)->size_bytes();
   if (size > cluster_file_bytes_max)
     return make_failure(errc::too_large, path + ": " + std::to_string(size)
-                                           + " bytes, a cluster file has at most "
+                                           + " bytes; the limit for a cluster file is "
                                            + std::to_string(cluster_file_bytes_max));
   std::string text(static_cast<std::size_t>(size), '\0');
   if (auto read = (*file)->read_at(0, std::as_writable_bytes(std::span{text})); !read)

@@ -172,10 +172,10 @@ std::string_view cluster_coordinator::name_of(const void* address, const std::ty
     return name;
   const auto own = function_at(address);
   throw_failure(errc::not_registered,
-                "schedule: the function " + (own.empty() ? std::string{} : "'" + own + "' ") + "of type "
-                  + readable_name(type)
-                  + " has no TROUPE_FUNCTION: register it at namespace scope, in a source file that "
-                    "every process of the cluster has");
+                "schedule: the function " + (own.empty() ? std::string{} : "'" + own + "' ")
+                  + "of type " + readable_name(type)
+                  + " is not registered: add TROUPE_FUNCTION at namespace scope, in a source file "
+                    "that every process of the cluster links");
 }
 
 std::shared_ptr<cluster> cluster_coordinator::owner() const { return front_->owner_ptr(); }
@@ -221,7 +221,7 @@ std::string cluster_coordinator::save(const std::string& directory, const save_o
   if (directory.empty())
     throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
   if (options.keep == 0)
-    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, at least 1 is needed");
+    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, must be at least 1");
   return front_->save(directory, options);
 }
 

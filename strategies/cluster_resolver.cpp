@@ -14,7 +14,7 @@ result<std::string> address_in(const cluster_spec& spec, const std::string& type
                                std::uint32_t id) {
   auto job = spec.as_map().find(type);
   if (job == spec.as_map().end())
-    return make_failure(errc::unknown_name, "cluster: there is no job \"" + type + "\"");
+    return make_failure(errc::unknown_name, "cluster: unknown job \"" + type + "\"");
   auto task = job->second.find(id);
   if (task == job->second.end())
     return make_failure(errc::out_of_range,

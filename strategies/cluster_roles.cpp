@@ -36,7 +36,7 @@ result<void> validate_job(const cluster_spec& spec, std::string_view job) {
 // What the servers of a cluster are never asked for.
 failure not_a_worker(std::string_view what) {
   return refused("a task of type \"ps\" has no " + std::string{what}
-                 + ", only chief, worker and evaluator have");
+                 + "; only chief, worker and evaluator have one");
 }
 
 device_name first_task(const cluster_spec& spec, std::string_view job) {
@@ -51,8 +51,7 @@ result<std::optional<device_name>> first_of(const cluster_spec& spec, const char
       return std::optional{first_task(spec, job)};
     names += (names.empty() ? "" : ", ") + std::string{job};
   }
-  return refused("there is no " + std::string{role} + ", none of the jobs " + names
-                 + " has a task");
+  return refused("no " + std::string{role} + ": none of the jobs " + names + " has a task");
 }
 
 } // namespace

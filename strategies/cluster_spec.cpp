@@ -71,7 +71,7 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
 
 result<void> validate_jobs(const cluster_spec& spec) {
   if (!spec)
-    return bad_config("there is no job in it");
+    return bad_config("no jobs in the cluster description");
   for (const auto& [job, tasks] : spec.as_map()) {
     if (!is_job_of_training(job))
       return bad_config("job " + no_such_job(job));
@@ -103,15 +103,15 @@ result<void> validate_own(const cluster_spec& spec, const own_task& own) {
   if (!own.id) {
     if (type == "chief" || type == "evaluator")
       return {};
-    return bad_config("task type " + quoted(type) + " needs a task index, there is none");
+    return bad_config("task type " + quoted(type) + " requires a task index");
   }
   auto indices = spec.task_indices(type);
   if (*own.id > indices.back())
-    return bad_config("task index " + std::to_string(*own.id) + " is over " + quoted(type)
-                      + "'s largest, " + std::to_string(indices.back()));
+    return bad_config("task index " + std::to_string(*own.id) + " exceeds the largest of job "
+                      + quoted(type) + ", " + std::to_string(indices.back()));
   if (!std::binary_search(indices.begin(), indices.end(), *own.id))
-    return bad_config("task index " + std::to_string(*own.id) + " is not among " + quoted(type)
-                      + "'s: " + list_of(indices));
+    return bad_config("task index " + std::to_string(*own.id) + " is not in job " + quoted(type)
+                      + ", which has " + list_of(indices));
   return {};
 }
 
@@ -157,7 +157,7 @@ std::vector<std::string> cluster_spec::jobs() const {
 const task_addresses& cluster_spec::tasks_of(std::string_view job) const {
   auto at = jobs_.find(job);
   if (at == jobs_.end())
-    throw_failure(errc::unknown_name, "cluster: there is no job " + quoted(job));
+    throw_failure(errc::unknown_name, "cluster: unknown job " + quoted(job));
   return at->second;
 }
 
@@ -187,9 +187,9 @@ std::vector<std::optional<std::string>> cluster_spec::job_tasks(std::string_view
     return {};
   auto last = tasks.rbegin()->first;
   if (last > listed_index_max)
-    throw_failure(errc::too_large, "cluster: job " + quoted(job) + " has a task "
-                                     + std::to_string(last) + ", a list ends at "
-                                     + std::to_string(listed_index_max));
+    throw_failure(errc::too_large,
+                  "cluster: job " + quoted(job) + " has a task " + std::to_string(last)
+                    + "; the limit for a list of addresses is " + std::to_string(listed_index_max));
   std::vector<std::optional<std::string>> out(std::size_t{last} + 1);
   for (const auto& [index, address] : tasks)
     out[index] = address;
@@ -227,7 +227,7 @@ result<void> validate_addresses(const cluster_spec& spec) {
 
 result<void> validate_coordinator_name(std::string_view name) {
   if (name.empty() || name == "worker" || name == "ps")
-    return bad_config("the coordinator cannot go by the job name " + quoted(name));
+    return bad_config("the coordinator's job cannot be named " + quoted(name));
   return {};
 }
 

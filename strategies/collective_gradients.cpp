@@ -14,7 +14,7 @@ void require_gradient(const char* what, const tensor& upstream) {
   if (upstream.type() <= dtype::i64)
     throw_failure(errc::dtype_mismatch, std::string{what} + ": upstream is "
                                           + to_string(upstream.type())
-                                          + ", a gradient is of floating point");
+                                          + ", expected a floating-point type");
 }
 
 /// Extents of all replicas along the axis, in their order; 0 for those without data.
@@ -51,9 +51,9 @@ tensor part_along(const tensor& x, std::size_t axis, std::int64_t begin, std::in
 tensor all_reduce_gradient(replica_context& ctx, const reduction& op, const tensor& upstream) {
   require_gradient("all_reduce_gradient", upstream);
   if (op.op != reduce_op::sum && op.op != reduce_op::mean)
-    throw_failure(errc::invalid_argument, "all_reduce_gradient: op is "
-                                            + std::string{to_string(op.op)}
-                                            + ", there is one of sum and mean");
+    throw_failure(
+      errc::invalid_argument,
+      "all_reduce_gradient: op is " + std::string{to_string(op.op)} + ", expected sum or mean");
   return ctx.all_reduce(op, upstream);
 }
 

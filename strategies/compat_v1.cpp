@@ -171,7 +171,7 @@ distributed_batch input_iterator::get_next() {
   taken_ = true;
   if (!out)
     throw_failure(errc::end_of_data, "get_next: the input of " + feed_->of()
-                                       + " has ended; initialize() begins again");
+                                       + " has ended; call initialize() to start over");
   return *std::move(out);
 }
 

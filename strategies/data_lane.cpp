@@ -40,7 +40,7 @@ namespace {
 result<data_peer> peer_of(const runtime_options& options, const member& server, std::uint32_t index,
                           const origin& self, term_no term) {
   if (server.data_address.empty()) {
-    auto why = make_failure(errc::unavailable, "ps:" + std::to_string(index) + " is not there"
+    auto why = make_failure(errc::unavailable, "ps:" + std::to_string(index) + " is not a member"
                                                  + std::string{server_lost_advice});
     why.where.task = {.job = job_kind::ps, .index = index};
     return why;

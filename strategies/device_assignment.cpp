@@ -31,7 +31,7 @@ std::string list_of(const std::vector<std::int32_t>& values) {
 result<mesh_coordinates> four_positive(const char* field, const std::vector<std::int32_t>& values) {
   if (values.size() != 4)
     return bad_assignment(std::string{field} + " " + list_of(values) + " has "
-                          + std::to_string(values.size()) + " numbers, must have 4");
+                          + std::to_string(values.size()) + " elements, must have 4");
   for (auto value : values)
     if (value < 1)
       return bad_assignment(std::string{field} + " " + list_of(values) + " has "
@@ -189,7 +189,7 @@ std::vector<chips> mesh_layout(const layout& x) {
 // Empty when a ring can be formed, else why not.
 std::string no_ring_because(const topology& where, const layout& x) {
   if (!where.is_complete())
-    return "the mesh has places without a device";
+    return "the mesh has coordinates without a device";
   if (x.shape[3] != x.mesh[3])
     return "a replica has " + std::to_string(x.shape[3]) + " of the " + std::to_string(x.mesh[3])
            + " cores of a chip";
@@ -221,7 +221,7 @@ std::vector<chips> ring_layout(const layout& x, bool& is_ring) {
 result<std::vector<chips>> task_order_layout(const topology& where, const layout& x) {
   if (product(x.stride) != 1)
     return bad_assignment("computation_stride is " + to_string(x.stride)
-                          + ", must be 1 on a mesh that has places without a device");
+                          + ", must be 1 on a mesh that has coordinates without a device");
   const auto per_replica = product(x.shape);
   if (x.replicas * per_replica > where.num_devices())
     return bad_assignment("num_replicas is " + std::to_string(x.replicas) + " of "
@@ -303,7 +303,7 @@ result<device_assignment> device_assignment::build(const topology& where,
   if (out && !is_ring)
     out->warning_ = "device assignment: a mesh " + to_string(plan->mesh)
                     + " with computation_shape " + to_string(plan->shape)
-                    + " has an odd extent, so chips are in row order and form no ring";
+                    + " has an odd extent, so chips are assigned in row order and not as a ring";
   return out;
 }
 
@@ -314,11 +314,11 @@ result<device_assignment> device_assignment::single_core(const topology& where) 
 result<mesh_coordinates> device_assignment::coordinates(std::uint32_t replica,
                                                         std::uint32_t logical_core) const {
   if (replica >= num_replicas())
-    return bad_assignment("there is no replica " + std::to_string(replica) + ", there are "
+    return bad_assignment("replica " + std::to_string(replica) + " does not exist; there are "
                           + std::to_string(num_replicas()));
   if (logical_core >= cores_per_replica())
-    return bad_assignment("there is no logical core " + std::to_string(logical_core)
-                          + ", a replica has " + std::to_string(cores_per_replica()));
+    return bad_assignment("logical core " + std::to_string(logical_core) + " does not exist"
+                          + "; a replica has " + std::to_string(cores_per_replica()));
   return cores_[replica][logical_core];
 }
 

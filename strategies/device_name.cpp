@@ -62,7 +62,7 @@ struct reader {
 
   result<void> once(std::string_view field, std::string_view part) {
     if (std::find(seen.begin(), seen.end(), field) != seen.end())
-      return wrong(part, "gives the " + std::string{field} + " a second time");
+      return wrong(part, "repeats the " + std::string{field});
     seen.push_back(field);
     return {};
   }
@@ -73,7 +73,7 @@ struct reader {
       return {};
     to = number(value);
     if (!to)
-      return wrong(part, "has \"" + std::string{value} + "\" where a number must stand");
+      return wrong(part, "has \"" + std::string{value} + "\", expected a number");
     return {};
   }
 
@@ -81,7 +81,7 @@ struct reader {
     if (value == "*")
       return {};
     if (!is_job(value))
-      return wrong(part, "has \"" + std::string{value} + "\" where a job's name must stand");
+      return wrong(part, "has \"" + std::string{value} + "\", expected a job name");
     out.job = std::string{value};
     return {};
   }
@@ -93,8 +93,7 @@ struct reader {
     if (kind_text != "*") {
       out.kind = kind(kind_text);
       if (!out.kind)
-        return wrong(part,
-                     "has \"" + std::string{kind_text} + "\" where CPU, GPU or TPU must stand");
+        return wrong(part, "has \"" + std::string{kind_text} + "\", expected CPU, GPU or TPU");
     }
     return index ? take_number(*index, part, out.index) : result<void>{};
   }
@@ -119,7 +118,7 @@ struct reader {
       return take_device(words[0], words.size() == 2 ? std::optional{words[1]} : std::nullopt,
                          part);
     return wrong(part,
-                 "is none of job:NAME, replica:NUMBER, task:NUMBER, device:KIND:NUMBER, "
+                 "is not one of job:NAME, replica:NUMBER, task:NUMBER, device:KIND:NUMBER, "
                  "KIND:NUMBER");
   }
 };

@@ -123,7 +123,7 @@ distributed_batch distributed_iterator::next() {
   auto out = try_next();
   if (!out)
     throw_failure(errc::end_of_data,
-                  "next: no replica of " + source_->of()->text() + " has data any more");
+                  "next: no replica of " + source_->of()->text() + " has data left");
   return *std::move(out);
 }
 
@@ -159,13 +159,13 @@ void distributed_iterator::restore_position(std::string_view bytes) {
     if (rest.size() < 8 || got.ptr != end || length > rest.size() - 8)
       throw_failure(errc::corrupt, "restore_position: byte "
                                      + std::to_string(bytes.size() - rest.size())
-                                     + " is not the begin of a position");
+                                     + " is not the start of a position");
     parts.emplace_back(rest.substr(8, length));
     rest.remove_prefix(8 + length);
   }
   if (parts.size() != at_->pipelines())
     throw_failure(errc::mismatch, "restore_position: " + std::to_string(parts.size())
-                                    + " pipelines were saved, there are "
+                                    + " pipelines were saved, now there are "
                                     + std::to_string(at_->pipelines()));
   at_->restore(parts);
   begin_anew();

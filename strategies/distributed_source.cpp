@@ -15,9 +15,9 @@ data_context ports_of(const sync_state& of) {
   if (has_lent_context())
     throw_failure(errc::wrong_state,
                   of.text()
-                    + ": it would read this machine's files in a simulated process; make a "
-                      "strategy of the process's runtime, or iterate the dataset with its "
-                      "environment");
+                    + ": the default strategy reads real files, "
+                      "which a simulated process must not; use a "
+                  "strategy of the process's runtime, or iterate the dataset with its environment");
   static auto& ports = *new std::unique_ptr<production_ports>{make_production_ports()};
   return {ports->storage(), ports->random()};
 }

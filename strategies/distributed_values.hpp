@@ -68,9 +68,8 @@ public:
     check(0);
     for (std::size_t i = 1; i < components_.size(); ++i)
       if (!(components_[i] == components_[0]))
-        throw_failure(errc::mismatch,
-                      "per_replica: component " + std::to_string(i)
-                        + " is not equal to component 0, so there is no single value");
+        throw_failure(errc::mismatch, "per_replica: component " + std::to_string(i)
+                                        + " differs from component 0, so there is no single value");
     return components_[0];
   }
 

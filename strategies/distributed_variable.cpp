@@ -56,7 +56,7 @@ tensor distributed_variable::component_on(const std::string& device) const {
     there += (i == 0 ? "" : ", ") + devices()[i];
   }
   throw_failure(core_->complaint(errc::device_unavailable, "component_on",
-                                 "no copy on '" + device + "'; there are copies on " + there));
+                                 "no copy on '" + device + "'; the copies are on " + there));
 }
 
 tensor distributed_variable::read() const { return core_->read(); }
@@ -135,8 +135,9 @@ const distributed_variable& distributed_variable::literal(write how, any_number 
       [&](auto x) -> const distributed_variable& {
         if constexpr (std::is_integral_v<T>)
           if (!fits<T>(x))
-            throw_failure(core_->complaint(errc::dtype_mismatch, "assign",
-                                           std::to_string(x) + " is no " + to_string(type())));
+            throw_failure(
+              core_->complaint(errc::dtype_mismatch, "assign",
+                               std::to_string(x) + " does not fit " + to_string(type())));
         return change(how, filled(shape(), static_cast<T>(x)), true);
       },
       value);
@@ -149,7 +150,7 @@ const distributed_variable& distributed_variable::literal(write how, any_number 
     default: break;
   }
   throw_failure(core_->complaint(errc::dtype_mismatch, "assign",
-                                 "a number for a variable of " + to_string(type())));
+                                 "cannot assign a number to a variable of " + to_string(type())));
 }
 
 const distributed_variable& distributed_variable::scatter_add(const tensor& indices,
@@ -230,7 +231,7 @@ distributed_variable make_for(const std::shared_ptr<sync_state>& of,
   } else if (auto* make = std::get_if<std::function<tensor()>>(&options.initial)) {
     whole = (*make)();
     if (!whole.defined())
-      refuse(options.name, errc::invalid_argument, "initial gave a tensor without a value");
+      refuse(options.name, errc::invalid_argument, "initial returned a tensor without a value");
   }
   variable_spec spec{.name = options.name,
                      .type = options.type,
@@ -335,7 +336,8 @@ distributed_variable make_in_replica(replica_context& ctx, distributed_variable_
 
 distributed_variable make_variable(distributed_variable_options options) {
   if (current_context().step)
-    throw_failure(errc::wrong_state, "make_variable: not inside a dataset function or step");
+    throw_failure(errc::wrong_state,
+                  "make_variable: must not be called inside a dataset function or step");
   auto of = get_strategy().state();
   if (of->options().kind == detail::strategy_kind::parameter_server)
     throw_failure(errc::wrong_state, "make_variable: the variables of " + of->text()

@@ -226,8 +226,8 @@ struct nest<distributed_variable> {
     for (std::size_t i = 1; i < xs.size(); ++i)
       if (!(xs[i] == xs[0]))
         throw_failure(errc::mismatch, "regroup: replica " + std::to_string(i)
-                                        + " has another variable than replica 0: " + xs[i].name()
-                                        + ", " + xs[0].name());
+                                        + " has a different variable than replica 0: "
+                                        + xs[i].name() + ", " + xs[0].name());
     return xs.at(0);
   }
 };

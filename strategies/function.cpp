@@ -15,7 +15,7 @@ call_reader::call_reader(const payload& call) {
   std::uint8_t lead = 0;
   (*in)(lead);
   if (lead > with_marks)
-    throw std::length_error("a call begins with " + std::to_string(lead));
+    throw std::length_error("malformed call: unknown format " + std::to_string(lead));
   has_marks_ = lead == with_marks;
   if (!has_marks_) {
     main_ = std::move(in);
@@ -29,7 +29,7 @@ call_reader::call_reader(const payload& call) {
     std::uint32_t begin = 0;
     (*in)(x.bytes, begin);
     if (begin > call.tensors.size())
-      throw std::length_error("input " + std::to_string(i) + " begins at tensor "
+      throw std::length_error("malformed call: input " + std::to_string(i) + " begins at tensor "
                               + std::to_string(begin) + " of "
                               + std::to_string(call.tensors.size()));
     x.tensors = std::span{call.tensors}.subspan(begin);
@@ -43,13 +43,13 @@ call_reader::mark call_reader::next_mark() {
   std::uint8_t what = 0;
   (*main_)(what);
   if (what > static_cast<std::uint8_t>(mark::pieces))
-    throw std::length_error("an argument is marked " + std::to_string(what));
+    throw std::length_error("malformed call: unknown argument mark " + std::to_string(what));
   return static_cast<mark>(what);
 }
 
 const call_reader::input& call_reader::next_input() {
   if (next_input_ >= inputs_.size())
-    throw std::length_error("a call has fewer inputs than its arguments say");
+    throw std::length_error("malformed call: fewer inputs than its arguments refer to");
   return inputs_[next_input_++];
 }
 

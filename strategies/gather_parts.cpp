@@ -67,8 +67,9 @@ result<void> gather_parts(collective_group& group, const tensor& x, std::size_t 
     shape[axis] = of(i)[extents_at + axis];
     if (!is_sane(shape, x.type())
         || !is_sane({all + count_of(shape)}, x.type())) // as told by others
-      return make_failure(errc::bad_frame, "all_gather: a replica says that it has "
-                                             + std::to_string(shape[axis]) + " along the axis");
+      return make_failure(
+        errc::bad_frame,
+        "all_gather: a replica announced " + std::to_string(shape[axis]) + " rows along the axis");
     counts.push_back(static_cast<std::size_t>(count_of(shape)));
     all += count_of(shape);
   }

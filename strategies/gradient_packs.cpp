@@ -60,7 +60,7 @@ result<std::uint64_t> sum_of(std::span<const std::uint64_t> counts) {
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (__builtin_add_overflow(total, counts[i], &total))
       return refused("tensor " + std::to_string(i) + " has " + std::to_string(counts[i])
-                     + " elements, the sum is over 64 bits");
+                     + " elements; the sum exceeds 64 bits");
   return total;
 }
 

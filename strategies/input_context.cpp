@@ -71,7 +71,7 @@ result<void> check_input_options(const input_options& options, input_source sour
     return refused(
       "input options: place_dataset_on_device and prefetch_to_device are both true "
       "with replication "
-      + mode + "; what is made on the device is not fetched to it");
+      + mode + "; batches made on a device need no prefetch to it");
   if (per_replica && !is_mirrored)
     return refused(
       "input options: replication per_replica is not supported by this strategy, only "

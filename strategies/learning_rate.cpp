@@ -24,7 +24,7 @@ result<void> check_rate(const std::string& field, float value) {
 result<void> check_steps(const schedule_spec& x) {
   if (x.end_step <= x.begin_step)
     return bad("end_step", std::to_string(x.end_step),
-               "must be over begin_step " + std::to_string(x.begin_step));
+               "must be above begin_step " + std::to_string(x.begin_step));
   return check_rate("end", x.end);
 }
 
@@ -44,7 +44,7 @@ result<void> check_pieces(const schedule_spec& x) {
   for (std::size_t i = 1; i < x.boundaries.size(); ++i)
     if (x.boundaries[i] <= x.boundaries[i - 1])
       return bad("boundaries[" + std::to_string(i) + "]", std::to_string(x.boundaries[i]),
-                 "must be over the one before, " + std::to_string(x.boundaries[i - 1]));
+                 "must be above the previous one, " + std::to_string(x.boundaries[i - 1]));
   for (std::size_t i = 0; i < x.values.size(); ++i)
     if (auto fine = check_rate("values[" + std::to_string(i) + "]", x.values[i]); !fine)
       return fine;

@@ -32,7 +32,7 @@ std::optional<std::size_t> tiles_in(std::span<const std::int64_t> dims, std::siz
 result<void> check_dims(std::span<const std::int64_t> dims, std::size_t rank) {
   if (dims.size() != rank)
     return bad_logical_devices("dims " + list_of(dims) + " has " + std::to_string(dims.size())
-                               + " numbers, the tensor has rank " + std::to_string(rank));
+                               + " elements, the tensor has rank " + std::to_string(rank));
   for (auto dim : dims)
     if (dim < 1)
       return bad_logical_devices("dims " + list_of(dims) + " has " + std::to_string(dim)
@@ -124,12 +124,12 @@ std::vector<tensor> split_rows(const tensor& x, std::size_t count) {
 
 result<void> check_join(std::span<const tensor> tiles, std::span<const std::int64_t> dims) {
   if (tiles.empty() || !tiles[0].defined())
-    return bad_logical_devices("there is no tile to join");
+    return bad_logical_devices("no tiles to join");
   if (auto fine = check_dims(dims, tiles[0].rank()); !fine)
     return fine;
   if (tiles_in(dims, tiles.size()) != tiles.size())
-    return bad_logical_devices("dims " + list_of(dims) + " do not make the "
-                               + std::to_string(tiles.size()) + " tiles that are given");
+    return bad_logical_devices("dims " + list_of(dims) + " do not match the "
+                               + std::to_string(tiles.size()) + " tiles given");
   for (std::size_t i = 1; i < tiles.size(); ++i)
     if (tiles[i].type() != tiles[0].type() || tiles[i].shape() != tiles[0].shape()
         || !tiles[i].defined())
@@ -143,8 +143,8 @@ result<void> check_join(std::span<const tensor> tiles, std::span<const std::int6
 
 result<void> check_logical_device(std::uint32_t index, std::uint32_t count) {
   if (index >= count)
-    return bad_logical_devices("there is no logical device " + std::to_string(index)
-                               + ", a replica has " + std::to_string(count));
+    return bad_logical_devices("logical device " + std::to_string(index)
+                               + " does not exist; a replica has " + std::to_string(count));
   return {};
 }
 
@@ -200,7 +200,7 @@ result<tensor> join_from_logical_devices(std::span<const tensor> tiles,
 
 result<std::vector<tensor>> replicate_to_logical_devices(const tensor& x, std::uint32_t count) {
   if (count == 0)
-    return bad_logical_devices("a replica has 0 of them, needs at least 1");
+    return bad_logical_devices("a replica has 0 logical devices, needs at least 1");
   if (!x.defined())
     return bad_logical_devices("the tensor has no value");
   return std::vector<tensor>(count, x);

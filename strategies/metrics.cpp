@@ -13,7 +13,7 @@ namespace {
 /// Elements as f64.
 std::vector<double> doubles(const char* what, const tensor& x) {
   if (!x.defined())
-    throw_failure(errc::invalid_argument, std::string{what} + ": no value was given");
+    throw_failure(errc::invalid_argument, std::string{what} + ": no value given");
   std::vector<double> out;
   auto all = [&](auto zero) {
     for (const auto each : x.as<decltype(zero)>())
@@ -127,7 +127,7 @@ tensor average_loss(const tensor& per_example, std::optional<std::int64_t> globa
                     const tensor& weights) {
   if (per_example.rank() == 0)
     throw_failure(errc::shape_mismatch,
-                  "average_loss: per_example is a scalar, expected one loss an example");
+                  "average_loss: per_example is a scalar, expected one loss per example");
   const auto batch =
     global_batch.value_or(per_example.rows() * static_cast<std::int64_t>(replicas_here()));
   if (batch < 1 && !(batch == 0 && per_example.size() == 0))

@@ -45,7 +45,7 @@ std::string detail::own_device(const char* name, const std::string& text) {
   const auto at = resolve_device(text), here = resolve_device("");
   if (at.job != here.job || at.task != here.task)
     throw_failure(errc::device_unavailable, std::string{name} + ": device '" + text
-                                              + "' is of another process, " + to_string(at));
+                                              + "' belongs to another process, " + to_string(at));
   return short_name(at);
 }
 

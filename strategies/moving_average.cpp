@@ -93,7 +93,7 @@ debiased_average::debiased_average(distributed_variable v, double decay)
   check_decay(decay);
   if (decay == 1)
     throw_failure(errc::invalid_argument,
-                  "moving average: decay is 1, which no correction can undo");
+                  "moving average: decay is 1, must be below 1 for bias correction");
   check_value(average_, tensor::zeros(average_.type(), average_.shape()));
   biased_ = make_beside(average_, average_.name() + "/biased",
                         tensor::zeros(average_.type(), average_.shape()));

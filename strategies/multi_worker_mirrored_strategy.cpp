@@ -50,8 +50,8 @@ std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
   const auto& given = rt.options();
   if (given.peers.empty())
     throw_failure(errc::bad_config,
-                  std::string{name} + ": the runtime has no peers: make it by "
-                                      "runtime::synchronous_from_args, or give peers and peer");
+                  std::string{name} + ": the runtime has no peers: create it with "
+        "runtime::synchronous_from_args, or set peers and peer");
   sync_options options{.kind = detail::strategy_kind::multi_worker_mirrored,
                        .name = name,
                        .devices = devices_of(rt, how),
@@ -78,16 +78,15 @@ multi_worker_options without_devices(runtime& rt,
   if (!resolver)
     throw_failure(errc::invalid_argument, std::string{name} + ": cluster_resolver is null");
   if (options.devices)
-    throw_failure(
-      errc::invalid_argument,
-      std::string{name} + ": devices and cluster_resolver are both given: only one of them can be");
+    throw_failure(errc::invalid_argument,
+                  std::string{name} + ": set either devices or cluster_resolver, not both");
   const auto told = runtime::synchronous_options(resolver, {});
   if (told.peers != rt.options().peers || told.peer != rt.options().peer)
-    throw_failure(
-      errc::bad_config,
-      std::string{name} + ": cluster_resolver names " + std::to_string(told.peers.size())
-        + " workers, this one as " + std::to_string(told.peer) + ": not the peers of the runtime, "
-        + std::to_string(rt.options().peers.size()) + " and " + std::to_string(rt.options().peer));
+    throw_failure(errc::bad_config, std::string{name} + ": cluster_resolver names "
+                                      + std::to_string(told.peers.size()) + " workers with index "
+                                      + std::to_string(told.peer) + ", but the runtime has "
+                                      + std::to_string(rt.options().peers.size())
+                                      + " peers with index " + std::to_string(rt.options().peer));
   return options;
 }
 

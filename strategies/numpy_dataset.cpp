@@ -34,7 +34,7 @@ tensor copy_in_row_blocks(const tensor& array, std::int64_t block_bytes_max) {
 dataset make_numpy_dataset(const strategy& s, const std::vector<tensor>& arrays) {
   s.state()->require_cross_replica("make_numpy_dataset");
   if (arrays.empty())
-    throw_failure(errc::invalid_argument, "make_numpy_dataset: no array");
+    throw_failure(errc::invalid_argument, "make_numpy_dataset: no arrays given");
   (void)dataset::from_tensors(arrays); // before anything is copied
   std::vector<tensor> own;
   for (const auto& each : arrays)
@@ -53,12 +53,12 @@ dataset make_numpy_dataset(const strategy& s, const std::string& path) {
   if (path.ends_with(".npz"))
     return dataset::npz(path);
   throw_failure(errc::invalid_argument,
-                "make_numpy_dataset: path '" + path + "' ends neither in .npy nor in .npz");
+                "make_numpy_dataset: path '" + path + "' must end in .npy or .npz");
 }
 
 tensor stacked(const std::vector<tensor>& list) {
   if (list.empty())
-    throw_failure(errc::invalid_argument, "stacked: no tensor");
+    throw_failure(errc::invalid_argument, "stacked: no tensors given");
   auto shape = list[0].shape();
   shape.insert(shape.begin(), static_cast<std::int64_t>(list.size()));
   tensor out{list[0].type(), shape};

@@ -65,7 +65,7 @@ result<void> check_numbers(const initializer_spec& x) {
     return bad(what, std::isfinite(x.a) ? "b" : "a", std::to_string(std::isfinite(x.a) ? x.b : x.a),
                "must be finite");
   if (x.kind == initializer_kind::uniform && !(x.a < x.b))
-    return bad(what, "high", std::to_string(x.b), "must be over low " + std::to_string(x.a));
+    return bad(what, "high", std::to_string(x.b), "must be above low " + std::to_string(x.a));
   const bool normal =
     x.kind == initializer_kind::normal || x.kind == initializer_kind::truncated_normal;
   if (normal && x.b < 0)
@@ -159,7 +159,8 @@ result<void> validate(const initializer_spec& x, dtype type, const shape_t& shap
   const bool integral = type <= dtype::i64;
   const bool random = x.kind >= initializer_kind::uniform && x.kind <= initializer_kind::he_normal;
   if (integral && random)
-    return bad("initializer", "dtype", to_string(type), "only floats start at random");
+    return bad("initializer", "dtype", to_string(type),
+               "random initializers require a floating-point type");
   if (integral && x.kind == initializer_kind::constant && !is_whole(x.a))
     return bad("constant", "value", std::to_string(x.a), "must be whole for " + to_string(type));
   return {};

@@ -25,7 +25,7 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
   for (const auto& v : variables)
     if (v.core()->caller("apply_reduced").ctx != &ctx && !v.core()->of()->is_standard())
       throw_failure(v.core()->complaint(errc::wrong_state, "apply_reduced",
-                                        "only inside the function of the replica"));
+                                        "must be called inside the replica function"));
   for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
     variables[i].core()->check_gradient(gradients[i]);
   apply_all(variables, gradients);
@@ -37,8 +37,8 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
 void set_learning_rate(const distributed_variable& variable, float rate) {
   const auto& core = *variable.core();
   if (core.caller("set_learning_rate").what != detail::variable_caller::kind::cross)
-    throw_failure(
-      core.complaint(errc::wrong_state, "set_learning_rate", "only in cross-replica context"));
+    throw_failure(core.complaint(errc::wrong_state, "set_learning_rate",
+                                 "must be called in cross-replica context"));
   if (auto why = complaint_of_rate(rate))
     throw_failure(core.complaint(errc::invalid_argument, "set_learning_rate", *why));
   for (std::size_t i = 0; i < core.components(); ++i)

@@ -16,7 +16,7 @@ std::int64_t at_least_one(const char* what, const char* field, std::int64_t valu
 // Rows to cut, after the checks that all partitioners share.
 std::int64_t rows_of(const std::string& who, const shape_t& shape, dtype type) {
   if (shape.empty())
-    throw_failure(errc::invalid_argument, who + ": a scalar has no axis 0 to cut");
+    throw_failure(errc::invalid_argument, who + ": a scalar has no axis 0 to partition");
   if (!is_sane(shape, type))
     throw_failure(errc::invalid_argument, who + ": shape " + to_string(shape) + " of "
                                             + to_string(type) + " is negative or too large");
@@ -134,13 +134,13 @@ result<std::int64_t> shard_count(const shape_t& shape, dtype type, const partiti
                                                   + " for shape " + to_string(shape) + ": " + why);
   };
   if (parts.empty())
-    return refuse("no number of parts");
+    return refuse("the number of parts is missing");
   if (parts.size() > shape.size())
-    return refuse("more axes than the variable has");
+    return refuse("the result has more axes than the variable");
   if (parts[0] < 1)
     return refuse("axis 0 needs at least 1 part");
   if (std::any_of(parts.begin() + 1, parts.end(), [](auto n) { return n != 1; }))
-    return refuse("only axis 0 may be cut");
+    return refuse("only axis 0 may be partitioned");
   return std::max<std::int64_t>(1, std::min(parts[0], shape[0]));
 }
 

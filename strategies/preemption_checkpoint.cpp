@@ -170,7 +170,7 @@ void preemption_checkpoint::state::deliver(const std::vector<std::string>& told)
       auto message = take_message(at, end);
       if (!message)
         throw_failure(errc::bad_frame,
-                      "preemption: worker " + std::to_string(from) + " sent what is no message");
+                      "preemption: malformed message from worker " + std::to_string(from));
       message->message.from = from;
       if (message->to == self && from != self)
         core->on_message(message->message).value_or_throw();

@@ -38,7 +38,7 @@ bool preemption_core::on_notice(time_point now) {
 
 result<void> preemption_core::on_message(const preemption_message& message) {
   if (message.from >= num_workers_ || message.from == worker_)
-    return contradicts(message, "the sender is none of worker " + std::to_string(worker_) + "'s "
+    return contradicts(message, "the sender is not one of worker " + std::to_string(worker_) + "'s "
                                   + std::to_string(num_workers_ - 1) + " peers");
   if (message.round >= rounds())
     return contradicts(message, "there are " + std::to_string(rounds()) + " rounds");
@@ -80,7 +80,7 @@ void preemption_core::follow(const preemption_message& proposal) {
 result<void> preemption_core::on_acknowledgement(const preemption_message& message) {
   auto& round = rounds_[message.round];
   if (round.at == phase::idle)
-    return contradicts(message, "acknowledges a proposal that was never made");
+    return contradicts(message, "acknowledges an unknown proposal");
   if (round.at != phase::proposing)
     return {}; // of a proposal that was given up, or a second one
   round.step = std::max(round.step, message.step);
@@ -93,12 +93,12 @@ result<void> preemption_core::on_decision(const preemption_message& message) {
   auto& round = rounds_[message.round];
   if (round.at == phase::idle || round.at == phase::proposing || round.leader != message.from)
     return contradicts(message,
-                       "decides without worker " + std::to_string(worker_) + "'s acknowledgement");
+                       "decides without the acknowledgement of worker " + std::to_string(worker_));
   if (round.at == phase::following && message.step < round.step)
     return contradicts(message,
                        "decides below the acknowledged step " + std::to_string(round.step));
   if (round.at != phase::following && message.step != round.step)
-    return contradicts(message, "step " + std::to_string(round.step) + " was decided before");
+    return contradicts(message, "step " + std::to_string(round.step) + " was already decided");
   if (round.at == phase::following)
     round.at = phase::decided;
   round.step = message.step;

@@ -78,7 +78,7 @@ drawn_range take(generator_state& state, std::uint64_t words) {
   std::lock_guard lock{state.mutex};
   const auto largest = *std::max_element(state.counters.begin(), state.counters.end());
   if (step > counter_max - std::max(largest, state.common))
-    refuse("draw", "the counter would pass 2^62");
+    refuse("draw", "the counter would exceed 2^62");
   if (!at) {
     for (auto& each : state.counters)
       each += step;
@@ -293,7 +293,7 @@ void random_generator::restore_value(const tensor& value) {
   if (value.type() != dtype::i64 || value.rank() != 1 || value.size() < 3)
     refuse("restore_value",
            "the state is " + type_and_shape(value)
-             + ", expected i64 with a seed, the common counter and a replica's at least");
+             + ", expected i64: the seed, the shared counter and at least one replica's counter");
   const auto words = value.as<std::int64_t>();
   const auto saved = words.subspan(2);
   for (const auto each : words.subspan(1))

@@ -76,7 +76,7 @@ result<void> check_div_layout(std::int64_t rows, std::span<const shard_spec> sha
 
 result<void> check_row_indices(const tensor& indices, std::int64_t rows) {
   if (!indices.defined())
-    return make_failure(errc::invalid_argument, "no indices were given, expected i64 of rank 1");
+    return make_failure(errc::invalid_argument, "no indices given, expected i64 of rank 1");
   if (indices.type() != dtype::i64)
     return make_failure(errc::dtype_mismatch,
                         "indices are " + to_string(indices.type()) + ", must be i64");

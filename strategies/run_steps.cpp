@@ -17,7 +17,7 @@ void step_context::set_last_step_output(const std::string& name, const tensor& v
   }
   if (!op)
     throw_failure(errc::invalid_argument,
-                  "step output '" + name + "': a replica must say how values are reduced");
+                  "step output '" + name + "': inside a replica a reduction is required");
   get_replica_context()->merge_call(
     [this, name, op](strategy& in, const per_replica<tensor>& all) {
       last_[name] = in.reduce(*op, all);
@@ -28,8 +28,9 @@ void step_context::set_last_step_output(const std::string& name, const tensor& v
 void step_context::set_last_step_output(const std::string& name, const per_replica<tensor>& value,
                                         std::optional<reduction> op) {
   if (!in_cross_replica_context())
-    throw_failure(errc::wrong_state, "step output '" + name
-                                       + "': a replica sets its own value, not a distributed one");
+    throw_failure(
+      errc::wrong_state,
+      "step output '" + name + "': a replica must set its own value, not a distributed one");
   if (op)
     last_[name] = get_strategy().reduce(*op, value);
   else
@@ -39,14 +40,14 @@ void step_context::set_last_step_output(const std::string& name, const per_repli
 const step_context::output& step_context::last_step_output(const std::string& name) const {
   auto at = last_.find(name);
   if (at == last_.end())
-    no_output(name, "was set by no step");
+    no_output(name, "was not set by any step");
   return at->second;
 }
 
 const tensor& step_context::last_step_tensor(const std::string& name) const {
   const auto* out = std::get_if<tensor>(&last_step_output(name));
   if (!out)
-    no_output(name, "is a distributed value: it was set without a reduction");
+    no_output(name, "is a distributed value, set without a reduction");
   return *out;
 }
 

@@ -67,10 +67,10 @@ template <class T>
 std::vector<T> step_context::non_tensor_output(const std::string& name) const {
   auto at = others_.find(name);
   if (at == others_.end())
-    no_output(name, "was set by no step");
+    no_output(name, "was not set by any step");
   const auto* typed = std::any_cast<std::vector<T>>(&at->second);
   if (!typed)
-    no_output(name, "is of another type");
+    no_output(name, "has another type");
   return *typed;
 }
 

@@ -62,7 +62,7 @@ runtime::impl::impl(runtime_options options, const runtime_host& host)
     network_{over_processes() ? host.network : caf::actor{}} {
   check_options();
   if (over_processes() && !network_)
-    throw_failure(errc::bad_config, "runtime: the host brings no network");
+    throw_failure(errc::bad_config, "runtime: the host has no network layer");
   start_or_end();
 }
 
@@ -70,19 +70,19 @@ void runtime::impl::check_options() const {
   if (options_.request_timeout < std::chrono::milliseconds{1})
     throw_failure(errc::bad_config, "runtime: request_timeout is "
                                       + std::to_string(options_.request_timeout.count())
-                                      + " ns, at least a millisecond is needed");
+                                      + " ns, must be at least 1 ms");
   if (is_synchronous())
     return check_peers();
   if (!over_processes() && options_.workers == 0)
-    throw_failure(errc::bad_config, "runtime: workers is 0, at least one is needed");
+    throw_failure(errc::bad_config, "runtime: workers is 0, must be at least 1");
   if (!over_processes() && options_.servers == 0)
-    throw_failure(errc::bad_config, "runtime: servers is 0, at least one is needed");
+    throw_failure(errc::bad_config, "runtime: servers is 0, must be at least 1");
 }
 
 void runtime::impl::check_peers() const {
   if (over_processes())
     throw_failure(errc::bad_config, "runtime: task is " + to_string(*options_.task)
-                                      + " and there are peers: a worker among equals has no task");
+                                      + " but peers are given: set either task or peers, not both");
   if (options_.peer >= options_.peers.size())
     throw_failure(errc::bad_config, "runtime: peer is " + std::to_string(options_.peer)
                                       + ", there are " + std::to_string(options_.peers.size())
@@ -95,7 +95,7 @@ void runtime::impl::check_peers() const {
     check_address(options_.peers[i], field);
     if (split_address(options_.peers[i], field).port == 0)
       throw_failure(errc::bad_config, "runtime: " + field + " is " + options_.peers[i]
-                                        + ": the others must know its port");
+                                        + ": the port must be fixed, not 0");
     if (const auto [at, is_new] = whose.emplace(options_.peers[i], field); !is_new)
       throw_failure(errc::bad_config, "runtime: " + at->second + " and " + field
                                         + " have the same address, " + options_.peers[i]);
@@ -113,9 +113,9 @@ std::string runtime::impl::peer_name(std::size_t i) const {
 void runtime::impl::check_apart() const {
   if (!is_coordinator()
       && split_address(options_.coordinator_address, options_.names.coordinator).port == 0)
-    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " is "
-                                      + options_.coordinator_address + ": "
-                                      + to_string(*options_.task) + " must know its port");
+    throw_failure(errc::bad_config,
+                  "runtime: " + options_.names.coordinator + " is " + options_.coordinator_address
+                    + ": " + to_string(*options_.task) + " needs the coordinator's port, not 0");
   const bool has_port = split_address(options_.listen_address, options_.names.listen).port != 0;
   if (has_port && !is_coordinator() && options_.listen_address == options_.coordinator_address)
     throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " and "
@@ -127,7 +127,7 @@ void runtime::impl::start_or_end() {
   // what was started must end, or the system would wait for it for ever
   const auto end = [this](const std::string& why) {
     shutdown(std::chrono::seconds{2},
-             {.why = make_failure(errc::unavailable, "the coordinator did not start: " + why)});
+             {.why = make_failure(errc::unavailable, "the coordinator failed to start: " + why)});
     let_go();
   };
   try {
@@ -178,8 +178,7 @@ runtime::impl::~impl() {
   destructor_waits here;
   cluster_end how{.meant = false};
   if (std::uncaught_exceptions() > exceptions_)
-    how.why =
-      make_failure(errc::unavailable, "the coordinator's program was ended by an exception");
+    how.why = make_failure(errc::unavailable, "an exception ended the coordinator's program");
   shutdown(std::chrono::seconds{10}, std::move(how));
   let_go();
 }
@@ -201,9 +200,10 @@ void runtime::impl::check_address(const std::string& text, const std::string& fi
   auto host = split_address(text, field).host;
   bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
   if (!loopback && options_.token.empty())
-    throw_failure(errc::bad_config, "runtime: " + field + " is " + text
-                                      + ", which other machines reach: a token is needed; "
-                                      + std::string{token_advice});
+    throw_failure(errc::bad_config,
+                  "runtime: " + field + " is " + text
+                    + ", which is reachable from other machines: a token is required; "
+                    + std::string{token_advice});
 }
 
 auto runtime::impl::split_address(const std::string& text, const std::string& field)
@@ -220,7 +220,7 @@ auto runtime::impl::split_address(const std::string& text, const std::string& fi
       throw std::invalid_argument{"port"};
   } catch (const std::exception&) {
     throw_failure(errc::bad_config, "runtime: " + field + " is '" + text
-                                      + "', expected host:port with a port up to 65535");
+                                      + "', expected host:port with a port from 0 to 65535");
   }
   out.host = text.substr(0, colon);
   if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
@@ -356,7 +356,7 @@ void runtime::impl::follow_worker(const worker_actor& actor, const local_member&
       if (how || !there) // by order
         return;
       auto why = how.error();
-      why.text = "the last worker of this process has left: " + why.text;
+      why.text = "the last worker of this process left the cluster: " + why.text;
       there->post(std::make_shared<no_worker_call>(std::move(why)));
     });
 }
@@ -468,7 +468,7 @@ worker_routes runtime::impl::embedded_routes() {
   return {.connect = [stores = stores_](std::uint32_t server, const origin&,
                                         term_no) -> result<std::unique_ptr<server_link>> {
     if (server >= stores.size())
-      return make_failure(errc::unavailable, "there is no ps:" + std::to_string(server));
+      return make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not exist");
     return std::unique_ptr<server_link>{std::make_unique<local_server_link>(stores[server])};
   }};
 }
@@ -505,7 +505,7 @@ std::string runtime::impl::whom_start_waits_for() {
       "start", std::chrono::seconds{2},
       [](coordinator_state& state, auto done) { state.tell_start(done); });
   } catch (const error& e) {
-    return std::string{"not all servers and a worker are there: "} + e.what();
+    return std::string{"cannot list the missing servers and workers: "} + e.what();
   }
   const auto servers =
     options_.server_tasks.empty() ? first_tasks(options_.servers) : options_.server_tasks;
@@ -515,7 +515,8 @@ std::string runtime::impl::whom_start_waits_for() {
     if (!seen.servers.contains(index))
       missing.push_back(named(job_kind::ps, index));
     else if (!seen.ready_servers.contains(index))
-      missing.push_back(named(job_kind::ps, index) + ", which is there and does not answer");
+      missing.push_back(named(job_kind::ps, index)
+                        + " (joined, but its data plane does not answer)");
   }
   std::vector<std::uint32_t> workers; // may have gaps
   if (seen.workers.size() < wanted)
@@ -523,13 +524,14 @@ std::string runtime::impl::whom_start_waits_for() {
                                             : options_.worker_tasks;
   for (const auto index : workers) {
     if (seen.linking.contains(index))
-      missing.push_back(named(job_kind::worker, index) + ", whose link is not there");
+      missing.push_back(named(job_kind::worker, index)
+                        + " (joined, but its control link is not connected)");
     else if (!seen.workers.contains(index))
       missing.push_back(named(job_kind::worker, index));
   }
   return "servers " + std::to_string(seen.ready_servers.size()) + " of "
          + std::to_string(servers.size()) + ", workers " + std::to_string(seen.workers.size())
-         + " (" + std::to_string(wanted) + " needed); missing: " + joined(missing);
+         + " (" + std::to_string(wanted) + " required); missing: " + joined(missing);
 }
 
 void runtime::impl::wait_started() {
@@ -679,7 +681,8 @@ result<bool> runtime::impl::wait_served(local_member& local) {
 
 int runtime::impl::serve() {
   if (is_coordinator())
-    throw_failure(errc::wrong_state, "serve: this process is the coordinator; it runs the program");
+    throw_failure(errc::wrong_state,
+                  "serve: this process is the coordinator and must run the program");
   auto& local = members_.front();
   auto why = wait_served(local);
   auto failed = why ? std::nullopt : std::optional{why.error()};

@@ -78,11 +78,12 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
   check(validate_addresses(spec), what);
   if (!own.type)
     throw_failure(errc::bad_config,
-                  what + " has a cluster but no task.type: what is this process?");
+                  what + " has a cluster but no task.type: the task of this process is unknown");
   auto task = task_from(what + " task", *own.type + ":" + std::to_string(own.id.value_or(0)));
   options.task = task;
   if (!spec.has_job("chief"))
-    throw_failure(errc::bad_config, what + " has no job 'chief': where is the coordinator?");
+    throw_failure(errc::bad_config,
+                  what + " has no job 'chief': the coordinator's address is unknown");
   options.workers = spec.num_tasks("worker");
   options.servers = spec.num_tasks("ps");
   options.server_tasks = spec.task_indices("ps"); // may have gaps
@@ -143,54 +144,53 @@ flag_table flags_of(runtime_options& options, cluster_flags& cluster) {
   return {
     {"--cluster",
      {[&](auto&, auto& v) { cluster.file = v; }, "FILE",
-      "description of the cluster: jobs and their tasks' addresses, as in TF_CONFIG"}},
+      "file with the cluster description: addresses of the tasks of each job, as in TF_CONFIG"}},
     {"--task",
      {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
-      "which of them this process is: chief, worker:N or evaluator (synchronous programs)",
-      taker::equals}},
+      "task of this process: chief, worker:N or evaluator (synchronous programs)", taker::equals}},
     {"--troupe-task",
      {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
-      "which task this process is: chief, worker:N or ps:N; else as TF_CONFIG says"}},
+      "task of this process: chief, worker:N or ps:N (default: from TF_CONFIG)"}},
     {"--troupe-coordinator",
      {address(options.coordinator_address, options.names.coordinator), "HOST:PORT",
-      "the coordinator's address, instead of a description; for the chief where it listens",
+      "address of the coordinator, instead of --cluster; for the chief, the address to listen on",
       servers}},
     {"--troupe-listen",
      {address(options.listen_address, options.names.listen), "HOST:PORT",
-      "where a worker or server listens for control (127.0.0.1, any port)", servers}},
+      "control-plane address of a worker or server (default 127.0.0.1, any port)", servers}},
     {"--troupe-data-listen",
      {address(options.data_listen_address, options.names.data_listen), "HOST:PORT",
-      "where a server or the coordinator listens for data (127.0.0.1, any port)", servers}},
+      "data-plane address of a server or the coordinator (default 127.0.0.1, any port)", servers}},
     {"--troupe-workers",
      {[&](auto& f, auto& v) { options.workers = number(f, v); }, "N",
-      "workers of the cluster, or of this process (2)", servers}},
+      "number of workers of the cluster, or of this process (default 2)", servers}},
     {"--troupe-servers",
      {[&](auto& f, auto& v) { options.servers = number(f, v); }, "N",
-      "parameter servers of the cluster, or of this process (2)", servers}},
+      "number of parameter servers of the cluster, or of this process (default 2)", servers}},
     {"--troupe-start-workers",
      {[&](auto& f, auto& v) { options.start_workers = number(f, v); }, "N",
-      "workers that the start waits for (1)", servers}},
+      "number of workers to wait for at start (default 1)", servers}},
     {"--troupe-cluster-name",
      {[&](auto&, auto& v) { options.cluster_name = v; }, "NAME",
-      "members of a cluster of another name are refused (troupe)", servers}},
+      "name of the cluster; members with another name are refused (default troupe)", servers}},
     {"--troupe-lanes",
      {[&](auto& f, auto& v) { options.lanes_per_worker = number(f, v); }, "N",
-      "closures that a worker runs at once (1)"}},
+      "closures that a worker runs concurrently (default 1)"}},
     {"--troupe-device",
      {[&](auto& f, auto& v) { options.devices.push_back(device(f, v)); }, "DEVICE",
-      "cpu:N or gpu:N that steps run on, once for each"}},
+      "device that steps run on, cpu:N or gpu:N; repeat for several"}},
     {"--troupe-transport",
      {[&](auto& f, auto& v) { options.shared_memory = shares_memory(f, v); }, "auto|tcp",
-      "tcp: no shared memory between processes of a host (auto)"}},
+      "tcp disables shared memory between processes of one host (default auto)"}},
     {"--troupe-coordinator-lost",
      {[&](auto& f, auto& v) { options.coordinator_lost_ms_max = milliseconds(f, v); }, "SECONDS",
-      "how long workers and servers wait for a coordinator that they can't find or lost (60)",
-      servers}},
+      "how long workers and servers wait for an unreachable coordinator (default 60)", servers}},
     {"--troupe-start-timeout",
      {[&](auto& f, auto& v) {
         options.start_timeout = std::chrono::milliseconds{milliseconds(f, v)};
       },
-      "SECONDS", "how long the coordinator waits for all servers and a worker (60)", servers}},
+      "SECONDS", "how long the coordinator waits for all servers and one worker (default 60)",
+      servers}},
   };
 }
 
@@ -202,8 +202,8 @@ using given_flags = std::vector<std::pair<std::string, std::string>>;
   std::vector<std::string_view> known{help_flag};
   for (const auto& [each, _] : flags)
     known.push_back(each);
-  throw_failure(errc::bad_config, "there is no flag '" + name + "'" + did_you_mean(name, known)
-                                    + "; " + help_flag + " lists them");
+  throw_failure(errc::bad_config, "unknown flag '" + name + "'" + did_you_mean(name, known) + "; "
+                                    + help_flag + " lists them");
 }
 
 /// Those of the command line that are Troupe's, in order. `by`: what kind of program reads them.
@@ -227,8 +227,9 @@ given_flags read_flags(int argc, char** argv, const flag_table& flags, taker by)
     if (!is_ours) {
       if (at != flags.end() && by == taker::equals)
         throw_failure(errc::bad_config,
-                      name + ": this program has no parameter servers and no coordinator: --cluster "
-                             "FILE with --task, or TF_CONFIG, describes its workers");
+                      name + " is not supported by a synchronous program, "
+                             "which has no coordinator or parameter "
+                             "servers: use --cluster FILE with --task, or TF_CONFIG");
       if (at == flags.end() && name.starts_with("--troupe-"))
         unknown_flag(name, flags);
       continue; // the program's own
@@ -275,14 +276,14 @@ void refuse_half(const runtime_options& options, const given_flags& given,
       for (const auto& [flag, value] : given)
         if (flag == name)
           throw_failure(errc::bad_config, flag + " is '" + value
-                                            + "', but nothing says which task of the cluster this "
-                                              "process is: give --troupe-task chief, worker:N or ps:N");
+                                            + "', but the task of this process is unknown: "
+                                              "set --troupe-task chief, worker:N or ps:N");
     return;
   }
   if (options.described_by.empty() && !is_given(given, "--troupe-coordinator"))
     throw_failure(errc::bad_config, "--troupe-task is '" + task_flag
-                                      + "', but nothing says where the coordinator is: give "
-                                        "--troupe-coordinator HOST:PORT, --cluster FILE or TF_CONFIG");
+                                      + "', but the coordinator's address is unknown: set "
+                                     "--troupe-coordinator HOST:PORT, --cluster FILE or TF_CONFIG");
 }
 
 } // namespace
@@ -291,7 +292,7 @@ std::string runtime::flags_help() {
   runtime_options options;
   cluster_flags cluster;
   std::string out =
-    "Flags of Troupe's runtime (TF_CONFIG and TROUPE_TOKEN in the environment are read too):\n";
+    "Flags of the Troupe runtime (TF_CONFIG and TROUPE_TOKEN are read from the environment):\n";
   auto line = [&](std::string name, const std::string& help) {
     constexpr std::size_t width = 34;
     name.resize(std::max(width, name.size() + 2), ' ');
@@ -299,7 +300,7 @@ std::string runtime::flags_help() {
   };
   for (const auto& [name, each] : flags_of(options, cluster))
     line(name + " " + each.value, each.help);
-  line(help_flag, "prints this text and ends the program");
+  line(help_flag, "print this help and exit");
   return out;
 }
 
@@ -356,15 +357,17 @@ own_task equal_task_from(const std::string& flag, const std::string& value) {
 /// mend: the resolver behind `synchronous_options` knows neither flags nor files.
 void require_own_task(const own_task& own, const std::string& where, bool from_file) {
   if (!own.type && from_file)
-    throw_failure(errc::bad_config,
-                  where + ": which task is this? give --task chief, worker:N or evaluator");
+    throw_failure(
+      errc::bad_config,
+      where + ": the task of this process is unknown: set --task chief, worker:N or evaluator");
   if (!own.type)
-    throw_failure(errc::invalid_argument, where + " has a cluster but no task.type: the task type "
-                                                  "of this process is not known");
+    throw_failure(
+      errc::invalid_argument,
+      where + " has a cluster but no task.type: the task type of this process is unknown");
   if (!own.id)
-    throw_failure(errc::invalid_argument, where + " has task.type '" + *own.type
-                                            + "' but no task.index: the task id of this process is "
-                                              "not known");
+    throw_failure(errc::invalid_argument,
+                  where + " has task.type '" + *own.type
+                    + "' but no task.index: the task id of this process is unknown");
 }
 
 std::shared_ptr<const cluster_resolver> resolver_of(cluster_config config) {
@@ -383,9 +386,9 @@ runtime_options runtime::synchronous_options(std::shared_ptr<const cluster_resol
   const auto spec = resolver->cluster().value_or_throw();
   const auto own = resolver->task().value_or_throw();
   if (!own.type)
-    throw_failure(errc::invalid_argument, "cluster resolver: task type is not known");
+    throw_failure(errc::invalid_argument, "cluster resolver: the task type is unknown");
   if (!own.id)
-    throw_failure(errc::invalid_argument, "cluster resolver: task id is not known");
+    throw_failure(errc::invalid_argument, "cluster resolver: the task id is unknown");
   const cluster_task task{.job = *own.type, .index = *own.id};
   check(validate_addresses(spec), options.described_by);
   options.peer = id_in_cluster(spec, task).value_or_throw();
@@ -420,7 +423,8 @@ runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
     auto ports = make_production_ports();
     config = load_cluster_file(ports->storage(), cluster.file).value_or_throw();
     if (!config.cluster)
-      throw_failure(errc::bad_config, "--cluster " + cluster.file + ": there is no job in it");
+      throw_failure(errc::bad_config,
+                    "--cluster " + cluster.file + ": no jobs in the cluster description");
   } else {
     config = config_of_environment();
     check(validate_whole(config, tf_config), "");

@@ -104,7 +104,7 @@ result<slice_plan> plan_mask(const shape_t& shape, const tensor& mask) {
   if (rank == 0 || rank > shape.size()
       || !std::equal(mask.shape().begin(), mask.shape().end(), shape.begin()))
     return make_failure(errc::shape_mismatch, "boolean mask: shape " + to_string(mask.shape())
-                                                + " does not lead " + to_string(shape));
+                                                + " is not a prefix of " + to_string(shape));
   slice_plan plan;
   const auto row_size = static_cast<std::size_t>(mask.row_size());
   const auto* from = mask.as<std::uint8_t>().data();
@@ -224,8 +224,9 @@ result<slice_plan> plan_slice(const shape_t& shape, std::span<const slice_item> 
   const auto counts = count_items(items);
   if (counts.masks > 0) {
     if (items.size() > 1)
-      return make_failure(errc::invalid_argument, "index: a boolean mask stands alone, here are "
-                                                    + std::to_string(items.size()) + " items");
+      return make_failure(errc::invalid_argument,
+                          "index: a boolean mask must be the only item, got "
+                            + std::to_string(items.size()) + " items");
     return plan_mask(shape, std::get<boolean_mask>(items[0].value()).values);
   }
   if (counts.axes > shape.size())

@@ -33,9 +33,10 @@ tensor no_rows(const replica_call& gather) {
   auto shape = gather.shapes[0];
   auto& extent = shape.at(static_cast<std::size_t>(axis_of(gather)));
   if (extent >= 0) // where all have to have the same number
-    throw_failure(errc::invalid_argument,
-                  "all_gather of " + to_string(gather.shapes[0])
-                    + " from each replica: one without data has no rows; use empty_pieces::call");
+    throw_failure(
+      errc::invalid_argument,
+      "all_gather of " + to_string(gather.shapes[0])
+        + " of equal shapes: a replica without data has no rows; use empty_pieces::call");
   extent = 0;
   return tensor::zeros(gather.type, shape);
 }
@@ -87,7 +88,7 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
     const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
     if (root == replica_id_in_sync_group())
       throw_failure(errc::invalid_argument, "broadcast: replica " + std::to_string(root)
-                                              + ", whose value all want, has no data in this step; "
+                                              + ", the root, has no data in this step; "
                                                 "use empty_pieces::call");
     (void)broadcast_here(tensor::zeros(next->type, next->shapes[0]), root, next->options,
                          next->on_devices);

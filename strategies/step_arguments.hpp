@@ -113,7 +113,8 @@ public:
       case mark::pieces: break;
     }
     if constexpr (form_of<T> == nest_form::leaf)
-      throw std::length_error("a value that has no pieces comes in pieces");
+      throw std::length_error(
+        "malformed call: a value without elements was sent element by element");
     else
       return pieces<T>([this]<class X>(std::type_identity<X>) { return this->template take<X>(); });
   }
@@ -314,7 +315,7 @@ void call_writer::put(A&& a) {
   using given = std::decay_t<A>;
   if constexpr (is_remote<given>::value) {
     static_assert(std::is_same_v<given, remote_value<plain>>,
-                  "schedule: a remote_value<T> goes where the step takes a T");
+                  "schedule: pass a remote_value<T> for a parameter of type T");
     mark(1);
     call_.inputs.push_back(a.handle().state());
   } else if constexpr (is_nest_of_components<P>) {
@@ -336,15 +337,14 @@ void call_writer::put_whole(A&& a) {
   using given = std::decay_t<A>;
   if constexpr (is_resource<P>) {
     static_assert(std::is_same_v<given, per_worker<std::remove_const_t<resource_behind_t<P>>>>,
-                  "schedule: a parameter that is the worker's own takes a per-worker argument: "
-                  "dataset_iterator& one of data.iterator(), const dataset& one of data.build(), "
-                  "per_worker_value<T>& one of create_per_worker_value()");
+                  "schedule: a per-worker parameter takes a per-worker argument: data.iterator() "
+                  "for dataset_iterator&, data.build() for const dataset&, "
+                  "create_per_worker_value() for per_worker_value<T>&");
     bytes_(a.id());
   } else if constexpr (std::is_lvalue_reference_v<
                          P> && !std::is_const_v<std::remove_reference_t<P>>) {
-    static_assert(
-      is_resource<P>,
-      "schedule: a reference parameter that a step may change takes a per_worker value");
+    static_assert(is_resource<P>,
+                  "schedule: a non-const reference parameter takes a per_worker value");
   } else if constexpr (std::is_same_v<plain, variable>) {
     bytes_(static_cast<const variable&>(a).id());
   } else if constexpr (std::is_same_v<plain, variable_list>) {
@@ -360,10 +360,10 @@ void call_writer::put_whole(A&& a) {
 
 template <class Nest, class A>
 void call_writer::put_pieces(const A& a) {
-  static_assert(form_of<Nest> != nest_form::leaf && form_of<Nest> == form_of<A>,
-                "schedule: a nest with remote or per-worker values in it goes where the step takes "
-                "the same nest: vector for vector, map for map, tuple, pair or array for one of "
-                "as many parts");
+  static_assert(
+    form_of<Nest> != nest_form::leaf && form_of<Nest> == form_of<A>,
+    "schedule: an argument with nested remote or per-worker values must have the structure of the "
+    "parameter: vector for vector, map for map, and a tuple, pair or array with as many elements");
   if constexpr (form_of<Nest> == nest_form::list) {
     size(a.size());
     for (const auto& each : a)
@@ -377,7 +377,7 @@ void call_writer::put_pieces(const A& a) {
     }
   } else {
     static_assert(std::tuple_size_v<Nest> == std::tuple_size_v<A>,
-                  "schedule: a tuple has another number of parts than the step takes");
+                  "schedule: the tuple and the parameter have different numbers of elements");
     [&]<std::size_t... Is>(std::index_sequence<Is...>) {
       (put<std::tuple_element_t<Is, Nest>>(std::get<Is>(a)), ...);
     }

@@ -38,7 +38,7 @@ step_range::iterator& step_range::iterator::operator++() {
     throw_failure(errc::wrong_state,
                   "steps: step " + std::to_string(at_) + " of " + of_->text()
                     + " cannot be committed: " + std::to_string(of_->committed_steps())
-                    + " are committed; another loop, or set_committed_steps, moved the counter");
+                    + " are committed; another loop or set_committed_steps changed the counter");
   ++at_;
   return *this;
 }

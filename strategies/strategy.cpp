@@ -54,9 +54,9 @@ void strategy_scope::exit() {
       default: break;
     }
     throw_failure(errc::wrong_state,
-                  "scope of " + frame_->strategy->text() + " is left while " + what
+                  "scope of " + frame_->strategy->text() + " exits while " + what
                     + (inner && !inner->text.empty() ? " (" + inner->text + ")" : std::string{})
-                    + " inside it is still open");
+                    + " inside it is still active");
   }
   pop_frame(*frame_);
   frame_ = nullptr;
@@ -115,7 +115,7 @@ bool is_zero(const tensor& x) {
   throw_failure(errc::shape_mismatch, std::string{what} + ": component " + std::to_string(i)
                                         + " has shape " + to_string(shape) + ", component 0 "
                                         + to_string(first) + "; " + state.text()
-                                        + " takes equal shapes only");
+                                        + " requires equal shapes");
 }
 
 bool is_integer(dtype type) { return type <= dtype::i64; }
@@ -383,10 +383,10 @@ void replica_context::check_current(const char* what) const {
   if (!mode || mode->kind != mode_kind::replica)
     text += "must be called inside a function that a strategy runs on its replicas";
   else if (mode->strategy != state_)
-    text += "the replica context is of another strategy, " + state_->text() + ", "
+    text += "the replica context belongs to another strategy, " + state_->text() + ", "
             + mode->strategy->text() + " is active";
   else
-    text += "the replica context is that of another replica";
+    text += "the replica context belongs to another replica";
   throw_failure(errc::wrong_state, text);
 }
 
@@ -542,7 +542,7 @@ tensor replica_context::gather_here(const tensor& x, std::int64_t axis,
 
 sparse_gradient replica_context::all_reduce(const reduction& op, const sparse_gradient& x) {
   if (op.op != reduce_op::sum && op.op != reduce_op::mean)
-    throw_failure(errc::invalid_argument, "all_reduce: sparse values take sum and mean, not "
+    throw_failure(errc::invalid_argument, "all_reduce: sparse values support sum and mean, not "
                                             + std::string{to_string(op.op)});
   sparse_gradient out{.indices = all_gather(x.indices, 0), .values = all_gather(x.values, 0)};
   if (op.op == reduce_op::mean)

@@ -36,7 +36,7 @@ void require_own(const sync_state& state, const char* what, const distributed_va
   if (v.core()->of().get() != &state)
     throw_failure(errc::invalid_argument, std::string{what} + ": variable '" + v.name()
                                             + "' must come from the scope of " + state.text()
-                                            + ", it is of " + v.core()->of()->text());
+                                            + ", it belongs to " + v.core()->of()->text());
 }
 
 mode_frame placing(std::uint32_t logical) {
@@ -71,7 +71,7 @@ std::string local_device(const sync_state& state, const std::string& text) {
   const auto name = short_name(at);
   if (*at.job != "localhost" && *at.task != state.options().worker)
     throw_failure(errc::device_unavailable,
-                  "device '" + text + "' is of another process, " + to_string(at));
+                  "device '" + text + "' belongs to another process, " + to_string(at));
   if (state.is_standard() || is_own_device(state, name))
     return name;
   std::string there;
@@ -80,7 +80,8 @@ std::string local_device(const sync_state& state, const std::string& text) {
       return name;
     there += (there.empty() ? "" : ", ") + to_string(each.id);
   }
-  throw_failure(errc::device_unavailable, "device '" + text + "' is not here; there are " + there);
+  throw_failure(errc::device_unavailable,
+                "device '" + text + "' is not a device of this process, which has " + there);
 }
 
 std::vector<std::string> devices_at(const sync_state& state, const char* what,
@@ -131,8 +132,7 @@ std::vector<placed_tensor> strategy_extended::batch_reduce_to(
 placed_tensor strategy_extended::broadcast_to(const tensor& x, const destinations& to) const {
   state_->require_cross_replica("broadcast_to");
   if (state_->is_standard())
-    throw_failure(errc::invalid_argument,
-                  "broadcast_to: the default strategy has no devices to send to");
+    throw_failure(errc::invalid_argument, "broadcast_to: the default strategy has no devices");
   return {x, devices_at(*state_, "broadcast_to", to)};
 }
 
@@ -162,7 +162,7 @@ void update_each(const std::shared_ptr<sync_state>& in, const distributed_variab
       && v.synchronization() != variable_synchronization::on_read)
     throw_failure(errc::invalid_argument, "update: variable '" + v.name() + "' has aggregation "
                                             + std::string{to_string(v.aggregation())}
-                                            + ": values must be mirrored, one is per replica");
+                                            + ": values must be mirrored, got a per-replica value");
   for (std::size_t i = 0; i < v.components(); ++i)
     update_at(in, i, v.devices()[i], body);
 }
@@ -192,7 +192,7 @@ namespace {
 
 const sync_state& with_devices(const sync_state& state, const char* what) {
   if (state.is_standard())
-    throw_failure(errc::wrong_state, std::string{what} + ": the default strategy has none");
+    throw_failure(errc::wrong_state, std::string{what} + ": not supported by the default strategy");
   return state;
 }
 

@@ -199,9 +199,9 @@ template <class X>
 detail::selected_t<X> select_replica_mirrored(std::size_t i, const X& x) {
   if (detail::has_unmirrored(x))
     throw_failure(errc::invalid_argument,
-                  "select_replica_mirrored: a value of the nest is not mirrored: its components "
-                  "may differ, so component "
-                    + std::to_string(i) + " does not stand for all");
+                  "select_replica_mirrored: a value of the structure is not mirrored: its "
+                  "components may differ, so component "
+                    + std::to_string(i) + " does not represent all");
   return select_replica(i, x);
 }
 

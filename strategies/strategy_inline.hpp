@@ -133,8 +133,8 @@ auto strategy::run(F f, Args... args) const {
         return (void)shared->results[local].emplace();
       else
         throw_failure(errc::invalid_argument,
-                      "run: a replica without data has no result of a type "
-                      "that can't be empty; use empty_pieces::call");
+                      "run: the result type is not default-constructible, so a replica without "
+                      "data has no result; use empty_pieces::call");
     }
     F mine = shared->f;                         // each replica its own copy: they run at once
     auto call = [&](const Args&... each) -> R { // a value: what it refers to may be gone
@@ -209,8 +209,8 @@ requires std::is_arithmetic_v<T> T replica_context::all_reduce(const reduction& 
   if constexpr (std::is_integral_v<T>)
     if (op.op == reduce_op::mean)
       throw_failure(errc::invalid_argument,
-                    "all_reduce mean: the mean of integers is none; give a double, or a tensor, "
-                    "whose mean is f64");
+                    "all_reduce mean: the mean of integers is not an integer; pass a double, or a "
+                    "tensor, whose mean is f64");
   return all_reduce(op, tensor::scalar(x)).template item<T>();
 }
 

@@ -62,7 +62,7 @@ variable_spec strategy_state::plan(const variable_options& options) {
     .shape = options.shape,
     .optimizer = options.optimizer.spec()};
   if (by_name_.contains(spec.name))
-    throw_failure(errc::mismatch, "variable '" + spec.name + "' exists already");
+    throw_failure(errc::mismatch, "variable '" + spec.name + "' already exists");
   if (auto* whole = std::get_if<tensor>(&options.initial)) {
     if (!whole->defined())
       throw_failure(errc::invalid_argument,
@@ -97,8 +97,8 @@ variable_spec strategy_state::plan(const variable_options& options) {
 variable strategy_state::create(variable_options options) {
   if (current_context().step)
     throw_failure(errc::wrong_state,
-                  "a variable cannot be made inside a dataset function or step: make it in the "
-                  "strategy's scope");
+                  "a variable cannot be created inside a dataset function or step: create it in "
+                  "the strategy's scope");
   std::unique_lock lock{mutex_};
   auto spec = std::make_shared<const variable_spec>(plan(options));
   auto out = keep(spec);
@@ -165,10 +165,11 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
   if (auto at = by_name_.find(wanted.name); at != by_name_.end()) {
     if (text(at->second.spec()) == text(wanted))
       return at->second.spec();
-    return make_failure(errc::mismatch,
-                        "variable '" + wanted.name + "' was made as " + to_string(at->second.type())
-                          + to_string(at->second.shape()) + " with another specification than "
-                          + to_string(wanted.type) + to_string(wanted.shape));
+    return make_failure(errc::mismatch, "variable '" + wanted.name + "' was created as "
+                                          + to_string(at->second.type())
+                                          + to_string(at->second.shape())
+                                          + " with a different specification than "
+                                          + to_string(wanted.type) + to_string(wanted.shape));
   }
   try {
     return keep(std::make_shared<const variable_spec>(
@@ -184,7 +185,7 @@ result<variable_spec> strategy_state::plan_for_step(const variable_spec& wanted)
     if (ends_the_lane())
       throw;
     auto why = current_failure();
-    why.text = "variable '" + wanted.name + "': its partitioner threw " + why.text;
+    why.text = "variable '" + wanted.name + "': the partitioner threw " + why.text;
     return why;
   }
 }
@@ -309,7 +310,7 @@ void strategy_state::restore_all(const variable_list& all, const checkpoint_read
       why.text = "restore: variable '" + all[i].name() + "': " + why.text;
       if (i > 0)
         why.text += "; " + std::to_string(i) + " of " + std::to_string(all.size())
-                    + " variables are restored, the others are as they were: restore again";
+                    + " variables are restored, the others are unchanged: call restore again";
       throw_failure(std::move(why));
     }
   }
@@ -332,7 +333,7 @@ std::optional<float> saved_rate(const checkpoint_reader& from, const std::string
   const auto [at, failed] = std::from_chars(text->data(), text->data() + text->size(), rate);
   if (failed != std::errc{} || at != text->data() + text->size() || complaint_of_rate(rate))
     throw_failure(errc::corrupt, from.path() + ": " + key + " is '" + *text
-                                   + "', expected a finite number from 0 on");
+                                   + "', expected a finite number of at least 0");
   return rate;
 }
 
@@ -346,11 +347,12 @@ std::shared_ptr<detail::strategy_state> servers_of(runtime& rt, parameter_server
   auto owner = rt.owner();
   if (!rt.options().peers.empty())
     throw_failure(errc::bad_config,
-                  "parameter_server_strategy: this runtime has no parameter servers: its peers are "
-                  "equals, for synchronous strategies");
+                  "parameter_server_strategy: this runtime has no parameter servers: it was "
+                  "created with peers, for synchronous strategies");
   if (!owner)
-    throw_failure(errc::bad_config,
-                  "parameter_server_strategy: this process is not the coordinator; call serve()");
+    throw_failure(
+      errc::bad_config,
+      "parameter_server_strategy: this process is not the coordinator; call runtime::serve()");
   return std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
 }
 
@@ -390,7 +392,8 @@ void parameter_server_strategy::note_outside(const char* what) const {
 
 variable create_variable(variable_options options) {
   if (current_context().step)
-    throw_failure(errc::wrong_state, "create_variable: not inside a dataset function or step");
+    throw_failure(errc::wrong_state,
+                  "create_variable: must not be called inside a dataset function or step");
   const auto in = get_strategy();
   const auto& servers = in.state()->options().servers;
   if (!servers)

@@ -85,7 +85,7 @@ struct sync_checkpoint::state {
       throw_failure(errc::invalid_argument, "checkpoint: a " + kind + " needs a name");
     if (taken)
       throw_failure(errc::invalid_argument,
-                    "checkpoint: " + kind + " '" + name + "' was added before");
+                    "checkpoint: " + kind + " '" + name + "' was already added");
   }
 
   saved_variable read(const distributed_variable& v) const;
@@ -111,7 +111,7 @@ sync_checkpoint::sync_checkpoint(const troupe::strategy& of, std::string directo
   if (directory.empty())
     throw_failure(errc::invalid_argument, "checkpoint: directory is empty");
   if (options.keep == 0)
-    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, at least 1 is needed");
+    throw_failure(errc::invalid_argument, "checkpoint: keep is 0, must be at least 1");
   state_->of = of.state();
   state_->directory = std::move(directory);
   state_->options = options;
@@ -162,7 +162,7 @@ std::shared_ptr<std::int64_t> sync_checkpoint::own_counter(const std::string& na
   }
   if (there->second.use_count() > 1)
     throw_failure(errc::invalid_argument,
-                  "checkpoint: counter '" + name + "' is counted by another one right now");
+                  "checkpoint: counter '" + name + "' is in use by another checkpoint");
   return there->second;
 }
 
@@ -278,7 +278,8 @@ void sync_checkpoint::state::check(const checkpoint_reader& from) const {
   expect(workers_key);
   const auto saved = *from.extra(workers_key);
   if (saved != std::to_string(of->options().workers))
-    throw_failure(errc::mismatch, "restore: positions of " + saved + " workers, there are "
+    throw_failure(errc::mismatch, "restore: positions of " + saved
+                                    + " workers were saved, now there are "
                                     + std::to_string(of->options().workers));
   for (const auto& each : positions)
     for (std::uint32_t w = 0; w < of->options().workers; ++w)

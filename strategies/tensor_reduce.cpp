@@ -36,8 +36,8 @@ auto with_type(dtype type, F f) {
     case dtype::f64: return f(double{});
     default: break;
   }
-  throw_failure(errc::dtype_mismatch,
-                "reduce: elements of type " + to_string(type) + " must be widened first");
+  throw_failure(errc::dtype_mismatch, "reduce: elements of type " + to_string(type)
+                                        + " must be converted to a wider type first");
 }
 
 tensor widened(const tensor& x) {
@@ -320,12 +320,13 @@ tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
     const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
     if (reduced[at])
       throw_failure(errc::invalid_argument, std::string{what} + ": axis " + std::to_string(at)
-                                              + " is given twice, the second " + "time as "
+                                              + " is given twice, the second time as "
                                               + std::to_string(axis));
     reduced[at] = true;
   }
   if (op.op == reduce_op::user)
-    throw_failure(errc::invalid_argument, std::string{what} + ": a user's reduction takes no axis");
+    throw_failure(errc::invalid_argument,
+                  std::string{what} + ": a user-defined reduction does not support an axis");
   const bool mean = op.op == reduce_op::mean;
   const walk how{x.shape(), reduced};
   elements = how.elements;

@@ -19,7 +19,7 @@ variable variable::on_worker(worker_context& ctx, variable_id id) {
 const variable_spec& variable::spec() const {
   if (!spec_)
     throw_failure(errc::wrong_state,
-                  "this variable handle is empty: make variables in a strategy's scope");
+                  "this variable handle is empty: create variables in a strategy's scope");
   return *spec_;
 }
 

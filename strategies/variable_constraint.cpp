@@ -7,18 +7,18 @@ namespace troupe::detail {
 tensor variable_core::constrained(std::size_t component) const {
   constexpr const char* what = "apply_constraint";
   if (!constraint_)
-    throw_failure(complaint(errc::wrong_state, what, "it was made without a constraint"));
+    throw_failure(complaint(errc::wrong_state, what, "the variable has no constraint"));
   auto out = constraint_(copies_[component]->read().values);
   if (!out.defined())
-    throw_failure(no_value(what, "what the constraint gave"));
+    throw_failure(no_value(what, "the constraint's result"));
   if (out.type() != spec_->type)
     throw_failure(complaint(
       errc::dtype_mismatch, what,
-      "the constraint gave " + to_string(out.type()) + ", expected " + to_string(spec_->type)));
+      "the constraint returned " + to_string(out.type()) + ", expected " + to_string(spec_->type)));
   if (out.shape() != spec_->shape)
     throw_failure(complaint(errc::shape_mismatch, what,
-                            "the constraint gave shape " + to_string(out.shape()) + ", expected "
-                              + to_string(spec_->shape)));
+                            "the constraint returned shape " + to_string(out.shape())
+                              + ", expected " + to_string(spec_->shape)));
   return out;
 }
 

@@ -144,7 +144,7 @@ tensor variable_core::combined() const {
   }
   throw_failure(
     complaint(errc::invalid_argument, "read",
-              "an on_read variable with aggregation none has no value outside replicas"));
+              "an on_read variable with aggregation none has no value in cross-replica context"));
 }
 
 // --- writes
@@ -208,8 +208,9 @@ std::vector<tensor> variable_core::shares_of(const tensor& total) const {
     else if (total.type() == dtype::i64)
       share(part.mutable_as<std::int64_t>());
     else
-      throw_failure(complaint(errc::dtype_mismatch, "assign",
-                              "no sum over replicas of type " + to_string(total.type())));
+      throw_failure(
+        complaint(errc::dtype_mismatch, "assign",
+                  "sum over replicas is not supported for type " + to_string(total.type())));
     out.push_back(std::move(part));
   }
   return out;
@@ -221,8 +222,9 @@ void variable_core::write_cross(mutation_kind kind, const tensor& value) const {
   if (!on_read || aggregation_ != variable_aggregation::sum)
     return change_all(kind, value);
   if (kind != mutation_kind::assign)
-    throw_failure(complaint(errc::invalid_argument, name_of(kind),
-                            "an on_read variable with aggregation sum takes it in replicas only"));
+    throw_failure(
+      complaint(errc::invalid_argument, name_of(kind),
+                "an on_read variable with aggregation sum supports this only inside replicas"));
   if (value.shape() != spec_->shape || value.type() != spec_->type) {
     change(*copies_[0], kind, value); // says what does not fit
     return;
@@ -260,12 +262,12 @@ void variable_core::write_replica(const variable_caller& by, mutation_kind kind,
   switch (aggregation_) {
     case variable_aggregation::none:
       if (is_shared())
-        throw_failure(complaint(errc::invalid_argument, what,
-                                "replicas share it: give it an aggregation, which says how their "
-                                "values become one"));
+        throw_failure(complaint(
+          errc::invalid_argument, what,
+          "the replicas share this variable: set an aggregation to combine their values"));
       if (!is_literal && !allow_divergence_)
         throw_failure(complaint(errc::invalid_argument, what,
-                                "with aggregation none the copies could differ: give it an "
+                                "with aggregation none the copies could diverge: set an "
                                 "aggregation, or create it with allow_divergence"));
       return is_literal ? settle(by, kind, value) : change(*copies_[by.component], kind, value);
     case variable_aggregation::sum:
@@ -297,7 +299,7 @@ void variable_core::write(mutation_kind kind, const tensor& value, bool is_liter
 void variable_core::assign_each(const per_replica<tensor>& value) const {
   if (caller("assign").what != variable_caller::kind::cross)
     throw_failure(complaint(errc::invalid_argument, "assign",
-                            "a distributed value is assigned in cross-replica context only"));
+                            "a distributed value can be assigned in cross-replica context only"));
   if (value.size() != copies_.size())
     throw_failure(complaint(errc::invalid_argument, "assign",
                             "the value has " + std::to_string(value.size())
@@ -346,20 +348,21 @@ void variable_core::scatter_own(const variable_caller& by, mutation_kind kind,
   const auto all = prints.as<std::int64_t>();
   if (std::any_of(all.begin(), all.end(), [&](auto x) { return x != all[0]; }))
     throw_failure(complaint(errc::invalid_argument, name_of(kind),
-                            "the replicas' rows differ, and with aggregation none so would the "
-                            "copies: give it an aggregation, or create it with allow_divergence"));
+                            "the replicas' rows differ, and with aggregation none the copies would "
+                            "diverge: set an aggregation, or create it with allow_divergence"));
   settle(by, kind, values, indices);
 }
 
 void variable_core::scatter(mutation_kind kind, const tensor& indices, const tensor& values) const {
   const char* what = name_of(kind);
   if (synchronization_ == variable_synchronization::on_read)
-    throw_failure(complaint(errc::invalid_argument, what, "not for on_read variables"));
+    throw_failure(complaint(errc::invalid_argument, what, "not supported for on_read variables"));
   const auto by = caller(what);
   if (of_->options().kind == strategy_kind::tpu && aggregation_ != variable_aggregation::none)
     throw_failure(complaint(errc::invalid_argument, what,
                             "aggregation is " + std::string{to_string(aggregation_)}
-                              + "; variables of " + of_->text() + " take rows with none only"));
+                              + "; variables of " + of_->text()
+                              + " support row updates with aggregation none only"));
   if (by.what == variable_caller::kind::cross) {
     for (const auto& each : copies_)
       change(*each, kind, values, indices);
@@ -372,13 +375,14 @@ void variable_core::scatter(mutation_kind kind, const tensor& indices, const ten
   const bool arithmetic = kind <= mutation_kind::scatter_div;
   switch (aggregation_) {
     case variable_aggregation::none:
-      throw_failure(
-        complaint(errc::invalid_argument, what, "replicas share it: give it an aggregation"));
+      throw_failure(complaint(errc::invalid_argument, what,
+                              "the replicas share this variable: set an aggregation"));
     case variable_aggregation::sum:
     case variable_aggregation::mean: {
       if (!arithmetic)
-        throw_failure(complaint(errc::invalid_argument, what,
-                                "not with aggregation " + std::string{to_string(aggregation_)}));
+        throw_failure(
+          complaint(errc::invalid_argument, what,
+                    "not supported with aggregation " + std::string{to_string(aggregation_)}));
       const bool mean = aggregation_ == variable_aggregation::mean;
       const auto all = by.ctx->all_reduce(mean ? reduce_op::mean : reduce_op::sum,
                                           sparse_gradient{.indices = indices, .values = values});
@@ -403,8 +407,8 @@ failure variable_core::no_value(const char* what, const std::string& of) const {
 void variable_core::check_gradient(const tensor& gradient) const {
   (void)caller("apply");
   if (spec_->optimizer.kind == optimizer_kind::none)
-    throw_failure(complaint(errc::wrong_state, "apply",
-                            "the variable has no optimizer and takes assignments only"));
+    throw_failure(
+      complaint(errc::wrong_state, "apply", "the variable has no optimizer; use assign"));
   if (!gradient.defined())
     throw_failure(no_value("apply", "the gradient"));
   if (gradient.shape() != spec_->shape)
@@ -439,7 +443,8 @@ tensor variable_core::saved_value() const {
 
 void variable_core::restore_value(const tensor& value) const {
   if (caller("restore_value").what != variable_caller::kind::cross)
-    throw_failure(complaint(errc::wrong_state, "restore_value", "only in cross-replica context"));
+    throw_failure(
+      complaint(errc::wrong_state, "restore_value", "must be called in cross-replica context"));
   write_cross(mutation_kind::assign, value);
 }
 

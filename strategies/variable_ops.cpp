@@ -62,7 +62,7 @@ tensor calculate(binary_op op, std::span<const T> a, std::span<const T> b, const
     case binary_op::mul: kernels::mul<T>(a, b, to); break;
     default:
       if (std::is_integral_v<T> && std::find(b.begin(), b.end(), T{0}) != b.end())
-        throw_failure(errc::invalid_argument, "div: an integer divided by 0");
+        throw_failure(errc::invalid_argument, "div: integer division by 0");
       kernels::div<T>(a, b, to);
   }
   return out;
@@ -102,7 +102,7 @@ result<container_form> container_of(std::span<const shard_form> parts) {
     if (shape.empty() || !is_sane(shape, type))
       return make_failure(errc::shape_mismatch, "sharded variable: " + part_text(i) + " has shape "
                                                   + to_string(shape)
-                                                  + ", needs rows and sane extents");
+                                                  + ", must have rows and extents in range");
     if (!same_beyond_axis_0(shape, parts[0].shape))
       return make_failure(errc::shape_mismatch, "sharded variable: " + part_text(i) + " has shape "
                                                   + to_string(shape)
@@ -118,7 +118,7 @@ result<container_form> container_of(std::span<const shard_form> parts) {
 result<tensor> concatenate_shards(std::span<const tensor> parts, std::optional<dtype> asked) {
   if (!parts.empty() && asked && *asked != parts[0].type())
     return make_failure(errc::dtype_mismatch, "variable: elements are " + to_string(parts[0].type())
-                                                + ", asked as " + to_string(*asked));
+                                                + ", requested as " + to_string(*asked));
   if (parts.size() == 1)
     return parts[0];
   std::vector<shard_form> forms;
@@ -133,7 +133,7 @@ result<void> check_value(const tensor& value, const variable_spec& variable) {
   if (!value.defined())
     return make_failure(
       errc::invalid_argument,
-      what + "was not given, expected " + to_string(variable.type) + to_string(variable.shape));
+      what + "is missing, expected " + to_string(variable.type) + to_string(variable.shape));
   if (value.type() != variable.type)
     return make_failure(errc::dtype_mismatch, what + "is " + to_string(value.type())
                                                 + ", the variable " + to_string(variable.type));

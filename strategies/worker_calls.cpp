@@ -62,8 +62,8 @@ result<std::string> decode_outcome(const std::string& text) {
   auto why =
     text.starts_with('1') ? decode_failure(std::string_view{text}.substr(1)) : std::nullopt;
   if (!why || why->code == errc::none)
-    return make_failure(errc::bad_frame, "a worker's outcome is " + std::to_string(text.size())
-                                           + " bytes of no sense");
+    return make_failure(errc::bad_frame,
+                        "malformed outcome of a worker, " + std::to_string(text.size()) + " bytes");
   return std::move(*why);
 }
 

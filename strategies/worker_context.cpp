@@ -20,8 +20,8 @@ variable_value worker_context::read(const variable& v) {
 variable worker_context::get_or_create(const variable_options& options) {
   auto* rule = std::get_if<initializer_spec>(&options.initial);
   if (!rule)
-    throw_failure(errc::invalid_argument,
-                  "get_or_create '" + options.name + "': initial must be a rule inside a step");
+    throw_failure(errc::invalid_argument, "get_or_create '" + options.name
+                                            + "': initial must be an initializer inside a step");
   if (options.name.empty())
     throw_failure(errc::invalid_argument, "get_or_create: name is empty");
   return variable{host_.get_or_create({.name = options.name,

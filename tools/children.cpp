@@ -65,7 +65,7 @@ child& children::add(tr::task_id task) {
 child& children::at(tr::task_id task) {
   const auto found = std::ranges::find(all_, task, &child::task);
   if (found == all_.end())
-    tr::throw_failure(tr::errc::unknown_name, "launcher: there is no " + to_string(task));
+    tr::throw_failure(tr::errc::unknown_name, "launcher: unknown task " + to_string(task));
   return *found;
 }
 

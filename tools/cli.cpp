@@ -31,87 +31,109 @@ struct raw_flags {
 };
 
 void add_training_flags(CLI::App& app, training_options& t) {
-  auto* epochs = app.add_option("--epochs", t.epochs, "passes over the 60,000 images (10)")
-                   ->check(CLI::Range(1, 100'000));
-  app.add_option("--seconds", t.seconds, "train that long instead")
+  auto* epochs =
+    app.add_option("--epochs", t.epochs, "epochs over the 60,000 training images (default 10)")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--seconds", t.seconds, "train for this many seconds instead of --epochs")
     ->check(CLI::Range(0.1, 86'400.0))
     ->excludes(epochs);
   app
     .add_option("--workers", t.workers,
-                "workers (2); with multi_worker_mirrored the processes that --processes starts")
+                "number of workers (default 2); with multi_worker_mirrored, the number of "
+                "processes that --processes starts")
     ->check(CLI::Range(1, 1'000));
-  app.add_option("--ps", t.servers, "parameter servers (2)")->check(CLI::Range(1, 1'000));
-  app.add_option("--batch-size", t.batch_size, "images a step (64)")->check(CLI::Range(1, 60'000));
+  app.add_option("--ps", t.servers, "number of parameter servers (default 2)")
+    ->check(CLI::Range(1, 1'000));
+  app.add_option("--batch-size", t.batch_size, "examples per step (default 64)")
+    ->check(CLI::Range(1, 60'000));
   app
-    .add_option("--learning-rate", t.learning_rate,
-                "Adam's rate in the first half; then it falls to 0 (0.001)")
+    .add_option(
+      "--learning-rate", t.learning_rate,
+      "learning rate of Adam: constant in the first half, then linear decay to 0 (default 0.001)")
     ->check(CLI::Range(1e-9, 10.0));
-  app.add_option("--seed", t.seed, "of the first weights (0)");
-  app.add_option("--data", t.data, "directory of the four Fashion-MNIST files");
-  auto* directory = app.add_option("--checkpoint", t.checkpoint, "save into this directory");
-  app.add_flag("--resume", t.resume, "go on from the newest checkpoint there: there must be one")
+  app.add_option("--seed", t.seed, "random seed for weight initialization (default 0)");
+  app.add_option("--data", t.data, "directory of the four Fashion-MNIST IDX files");
+  auto* directory =
+    app.add_option("--checkpoint", t.checkpoint, "directory to save checkpoints to");
+  app
+    .add_flag("--resume", t.resume,
+              "resume from the newest checkpoint in --checkpoint; an error if there is none")
     ->needs(directory);
   app
-    .add_option("--checkpoint-every", t.checkpoint_every, "steps between checkpoints (at the end)")
+    .add_option("--checkpoint-every", t.checkpoint_every,
+                "steps between checkpoints (default: one at the end)")
     ->check(CLI::Range(1, 1'000'000'000))
     ->needs(directory);
   app.add_option("--device", t.device,
-                 "gpu:0, cpu:0: where the workers' steps compute, or under a synchronous strategy "
-                 "the one replica of each process (plain CPU code)");
+                 "device of the workers' steps, e.g. gpu:0 or cpu:0; with a synchronous strategy "
+                 "the device of the only replica of each process (default: CPU, without a device)");
   app
     .add_option("--strategy", t.strategy,
-                "parameter_server, one_device, mirrored, central_storage, tpu or "
-                "multi_worker_mirrored (parameter_server)")
+                "distribution strategy: parameter_server, one_device, mirrored, central_storage, "
+                "tpu or multi_worker_mirrored (default parameter_server)")
     ->check(CLI::IsMember(strategy_names()));
   app
     .add_option("--replicas", t.replicas,
-                "of a synchronous strategy in each process, one a CPU lane (2)")
+                "replicas per process of a synchronous strategy, one CPU device each (default 2)")
     ->check(CLI::Range(std::uint32_t{1}, replicas_max));
-  app.add_flag("--stats", t.stats, "also print messages, pushes and bytes by actor");
-  app.add_flag("--effect-once,!--no-effect-once", t.effect_once,
-               "off: servers apply a repeated update again, and the end tells how often");
+  app.add_flag("--stats", t.stats,
+               "print counts of messages, pushes and bytes per actor at the end");
+  app.add_flag(
+    "--effect-once,!--no-effect-once", t.effect_once,
+    "off: servers do not detect repeated updates; the report counts those applied twice");
 }
 
 void add_train(CLI::App& app, train_command& train, raw_flags& raw) {
-  app.add_option("program", raw.program, "what to train: fashion_mnist")
+  app.add_option("program", raw.program, "program to train: fashion_mnist")
     ->required()
     ->check(CLI::IsMember({"fashion_mnist"}));
   add_training_flags(app, train.launch.training);
-  auto* processes =
-    app.add_flag("--processes", train.processes, "coordinator, workers and servers as processes");
+  auto* processes = app.add_flag("--processes", train.processes,
+                                 "run the coordinator, workers and servers as separate processes");
   app
-    .add_option("--kill", raw.kills,
-                "kill while it runs: worker:every=2s, or worker:every=4s,signal=STOP,resume=6s")
+    .add_option(
+      "--kill", raw.kills,
+      "inject faults during training: worker:every=2s kills a worker every 2 s; "
+      "worker:every=4s,signal=STOP,resume=6s stops one every 4 s and continues it after 6 s")
     ->needs(processes);
-  app.add_option("--kill-at-mark", raw.kill_at_mark, "worker:MARK:N: its N-th hit kills it, once")
+  app
+    .add_option("--kill-at-mark", raw.kill_at_mark,
+                "JOB[:INDEX]:MARK:N: kill the task's first process when it reaches trace mark MARK "
+                "for the Nth time")
     ->needs(processes);
-  app.add_option("--stop-at-mark", raw.stop_at_mark, "the same with SIGSTOP")->needs(processes);
+  app.add_option("--stop-at-mark", raw.stop_at_mark, "as --kill-at-mark, with SIGSTOP")
+    ->needs(processes);
   app
     .add_flag("--rejoin", train.launch.training.rejoins,
-              "started again by a launcher: goes on from a checkpoint if there is one")
+              "set by the launcher on a restart: resume if there is a checkpoint")
     ->group("");
 }
 
 void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
-  app.add_option("--task", serve.task, "chief, worker:N or ps:N; without it TF_CONFIG says");
-  auto* cluster =
-    app.add_option("--cluster", serve.cluster, "file with the cluster; else TF_CONFIG");
-  app.add_option("--coordinator", serve.coordinator, "host:port, instead of a cluster")
+  app.add_option("--task", serve.task,
+                 "task of this process: chief, worker:N or ps:N (default: from TF_CONFIG)");
+  auto* cluster = app.add_option("--cluster", serve.cluster,
+                                 "file with the cluster description (default: from TF_CONFIG)");
+  app
+    .add_option("--coordinator", serve.coordinator,
+                "address HOST:PORT of the coordinator, instead of --cluster")
     ->excludes(cluster);
   app
     .add_option("--coordinator-lost", serve.coordinator_lost_s,
-                "seconds that a worker or server waits for a coordinator that it can't find or has "
-                "lost (60); then it ends with code 69")
+                "seconds that a worker or server waits for an unreachable coordinator before it "
+                "exits with code 69 (default 60)")
     ->check(CLI::Range(0.1, wait_s_max));
   app
     .add_option("--start-timeout", serve.start_timeout_s,
-                "seconds that the chief waits for all servers and a worker (60)")
+                "seconds that the chief waits for all servers and one worker (default 60)")
     ->check(CLI::Range(0.1, wait_s_max));
-  app.add_option("--report-fd", serve.report_fd, "descriptor of a launcher")
+  app.add_option("--report-fd", serve.report_fd, "file descriptor of the launcher's pipe")
     ->check(CLI::Range(3, 1'000'000))
     ->group("");
-  app.add_option("--kill-at-mark", raw.kill_at_mark, "MARK:N: the N-th hit kills this process");
-  app.add_option("--stop-at-mark", raw.stop_at_mark, "MARK:N: the N-th hit stops this process");
+  app.add_option("--kill-at-mark", raw.kill_at_mark,
+                 "MARK:N: kill this process when it reaches trace mark MARK for the Nth time");
+  app.add_option("--stop-at-mark", raw.stop_at_mark,
+                 "MARK:N: stop this process when it reaches trace mark MARK for the Nth time");
   add_training_flags(app, serve.training);
   for (const char* flag : {"--strategy", "--replicas"}) // taken only to say what runs those
     app.get_option(flag)->group("");
@@ -119,10 +141,11 @@ void add_serve(CLI::App& app, serve_command& serve, raw_flags& raw) {
 
 void add_export(CLI::App& app, export_command& to) {
   app
-    .add_option("directory", to.directory, "directory of checkpoints (the newest is taken), or one")
+    .add_option("directory", to.directory,
+                "a checkpoint, or a directory of checkpoints (the newest is exported)")
     ->required();
-  app.add_option("file", to.file, "the archive to write, FILE.npz")->required();
-  app.add_flag("--slots", to.slots, "also the optimizers' slots and step counts");
+  app.add_option("file", to.file, "output archive, FILE.npz")->required();
+  app.add_flag("--slots", to.slots, "also export the optimizers' slots and step counts");
 }
 
 [[noreturn]] void refuse(const std::string& text) { tr::throw_failure(tr::errc::bad_config, text); }
@@ -133,22 +156,22 @@ void check_against_strategy(const CLI::App& app, const training_options& t, bool
   const auto with = "with --strategy " + t.strategy;
   if (t.strategy == "parameter_server") {
     if (given("--replicas"))
-      refuse("--replicas: not " + with + ", which has --workers and --ps");
+      refuse("--replicas is not supported " + with + "; use --workers and --ps");
     return;
   }
   const bool peers = t.strategy == "multi_worker_mirrored";
   if (given("--workers") && !peers)
-    refuse("--workers: not " + with + ", which has --replicas in one process");
+    refuse("--workers is not supported " + with + "; use --replicas");
   if (given("--workers") && !processes)
-    refuse("--workers: " + std::to_string(t.workers) + " " + with
-           + " needs --processes; without it TF_CONFIG in each process tells the workers");
+    refuse("--workers " + std::to_string(t.workers) + " " + with
+           + " requires --processes; without it TF_CONFIG in each process lists the workers");
   if (given("--ps"))
-    refuse("--ps: not " + with + ", which has no servers");
+    refuse("--ps is not supported " + with + ", which has no parameter servers");
   if (given("--effect-once"))
-    refuse(std::string{t.effect_once ? "--effect-once" : "--no-effect-once"} + ": not " + with
-           + ", which has no servers");
+    refuse(std::string{t.effect_once ? "--effect-once" : "--no-effect-once"} + " is not supported "
+           + with + ", which has no parameter servers");
   if (peers && t.seconds > 0)
-    refuse("--seconds: " + with + " each worker would stop by a clock of its own");
+    refuse("--seconds is not supported " + with + "; use --epochs");
 }
 
 void check_device(const CLI::App& app, training_options& t) {
@@ -159,7 +182,7 @@ void check_device(const CLI::App& app, training_options& t) {
     refuse("--device is '" + t.device + "', expected gpu:N, or cpu:N with N below "
            + std::to_string(replicas_max));
   if (app.count("--replicas") > 0 && t.replicas != 1)
-    refuse("--device: " + t.device + " is one replica, --replicas is "
+    refuse("--device " + t.device + " gives each process one replica, but --replicas is "
            + std::to_string(t.replicas));
   t.replicas = 1;
 }
@@ -169,11 +192,13 @@ void check_launch(const train_command& train, const raw_flags& raw) {
   const auto& strategy = train.launch.training.strategy;
   const bool peers = strategy == "multi_worker_mirrored";
   if (train.processes && strategy != "parameter_server" && !peers)
-    refuse("--processes: not with --strategy " + strategy + ", which runs in one process");
+    refuse("--processes is not supported with --strategy " + strategy
+           + ", which runs in one process");
   if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
-    refuse("--kill: with --strategy " + strategy + " there must be a --checkpoint to go on from");
+    refuse("--kill with --strategy " + strategy
+           + " requires --checkpoint, from which killed workers resume");
   if (peers && !(raw.kill_at_mark.empty() && raw.stop_at_mark.empty()))
-    refuse("--kill-at-mark, --stop-at-mark: not with --strategy " + strategy);
+    refuse("--kill-at-mark and --stop-at-mark are not supported with --strategy " + strategy);
 }
 
 /// A fault that never comes would be taken for one that was survived.
@@ -181,9 +206,9 @@ void check_victim(const char* flag, tr::job_kind job, std::optional<std::uint32_
                   const training_options& t) {
   const auto count = job == tr::job_kind::ps ? t.servers : t.workers;
   if (index && *index >= count)
-    refuse(std::string{flag} + ": there is no "
-           + to_string(tr::task_id{.job = job, .index = *index}) + ", "
-           + (job == tr::job_kind::ps ? "--ps" : "--workers") + " is " + std::to_string(count));
+    refuse(std::string{flag} + ": " + to_string(tr::task_id{.job = job, .index = *index})
+           + " does not exist; " + (job == tr::job_kind::ps ? "--ps" : "--workers") + " is "
+           + std::to_string(count));
 }
 
 /// Throws `troupe::error` for what CLI11 cannot check.
@@ -196,7 +221,7 @@ void finish_train(const CLI::App& app, train_command& train, const raw_flags& ra
     train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
   for (const auto& each : train.launch.kills)
     if (strategy == "multi_worker_mirrored" && each.job != tr::job_kind::worker)
-      refuse("--kill: with --strategy " + strategy + " there are workers only");
+      refuse("--kill with --strategy " + strategy + " supports workers only");
   if (!raw.kill_at_mark.empty())
     train.launch.kill_at_mark =
       parse_task_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
@@ -215,8 +240,8 @@ void finish_train(const CLI::App& app, train_command& train, const raw_flags& ra
 void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& raw) {
   if (serve.training.strategy != "parameter_server")
     refuse(
-      "--strategy: serve runs parameter-server tasks; start `troupe train fashion_mnist "
-      "--strategy multi_worker_mirrored` in every process with TF_CONFIG");
+      "serve supports --strategy parameter_server only; for multi_worker_mirrored run `troupe "
+      "train fashion_mnist --strategy multi_worker_mirrored` in every process, with TF_CONFIG");
   check_against_strategy(app, serve.training, true);
   check_device(app, serve.training);
   if (!raw.kill_at_mark.empty())
@@ -253,11 +278,11 @@ std::string no_command(const CLI::App& app) {
     return {};
   const auto rest = app.remaining();
   if (rest.empty())
-    return "no command was given: train, serve, version or help";
+    return "missing command: expected train, serve, checkpoint, version or help";
   if (rest.front().starts_with("-"))
     return unknown(app);
-  return "there is no command '" + rest.front() + "'"
-         + tr::did_you_mean(rest.front(), {"train", "serve", "version", "help"});
+  return "unknown command '" + rest.front() + "'"
+         + tr::did_you_mean(rest.front(), {"train", "serve", "checkpoint", "version", "help"});
 }
 
 std::string one_line(std::string text) {
@@ -268,22 +293,25 @@ std::string one_line(std::string text) {
 } // namespace
 
 command parse_command(std::vector<std::string> arguments) {
-  CLI::App app{"Trains on parameter servers: in one process, or over many.", "troupe"};
+  CLI::App app{
+    "Distributed training on parameter servers or synchronous replicas, in one process or many.",
+    "troupe"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string{version_line});
   train_command train;
   serve_command serve;
   raw_flags raw;
-  auto* train_app = app.add_subcommand("train", "train a program, e.g. troupe train fashion_mnist");
-  auto* serve_app = app.add_subcommand("serve", "run one task of a cluster");
+  auto* train_app =
+    app.add_subcommand("train", "train a built-in program: troupe train fashion_mnist");
+  auto* serve_app = app.add_subcommand("serve", "run one task of a parameter-server cluster");
   export_command to_export;
-  auto* checkpoint_app = app.add_subcommand("checkpoint", "look after checkpoints");
+  auto* checkpoint_app = app.add_subcommand("checkpoint", "work with saved checkpoints");
   checkpoint_app->require_subcommand(1);
-  auto* export_app =
-    checkpoint_app->add_subcommand("export", "write a checkpoint's variables as a numpy archive");
+  auto* export_app = checkpoint_app->add_subcommand(
+    "export", "export the variables of a checkpoint as a numpy archive");
   add_export(*export_app, to_export);
   auto* version_app = app.add_subcommand("version", "print the version");
-  auto* help_app = app.add_subcommand("help", "print this text");
+  auto* help_app = app.add_subcommand("help", "print this help");
   add_train(*train_app, train, raw);
   add_serve(*serve_app, serve, raw);
   std::ranges::reverse(arguments); // as CLI11 takes them
@@ -359,8 +387,8 @@ tr::runtime_options serve_options(const serve_command& serve) {
     raw.push_back(w.data());
   if (serve.coordinator.empty() && serve.cluster.empty() && std::getenv("TF_CONFIG") == nullptr)
     tr::throw_failure(tr::errc::bad_config,
-                      "serve: " + (serve.task.empty() ? "there is no --task" : "--task is '" + serve.task + "'")
-                        + ", and nothing says where the coordinator is: give --coordinator HOST:PORT, "
+                      "serve: " + (serve.task.empty() ? "--task is missing, and " : "--task is '" + serve.task + "', but ")
+                        + "the coordinator's address is unknown: set --coordinator HOST:PORT, "
                           "--cluster FILE or TF_CONFIG");
   auto out = in_own_words(
     [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
@@ -373,7 +401,7 @@ tr::runtime_options serve_options(const serve_command& serve) {
     out.devices = {serve.training.device};
   if (!out.task)
     tr::throw_failure(tr::errc::bad_config,
-                      "serve: no --task, and neither --cluster nor TF_CONFIG names one");
+                      "serve: --task is missing, and neither --cluster nor TF_CONFIG names a task");
   if (out.coordinator_address.ends_with(":0") && out.task->job != tr::job_kind::chief)
     tr::throw_failure(tr::errc::bad_config, "serve: " + to_string(*out.task)
                                               + " needs --coordinator, --cluster or TF_CONFIG");

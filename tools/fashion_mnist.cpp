@@ -132,10 +132,10 @@ void run::take_checkpoint() {
   if (!options_.resume)
     return;
   for (const auto& line : restored(options_.checkpoint))
-    listener_.say("refused checkpoint " + line);
+    listener_.say("skipped checkpoint " + line);
   resumed_ = static_cast<std::uint64_t>(done_.read().item<std::int64_t>());
   saved_ = resumed_;
-  listener_.say("resumed after " + std::to_string(resumed_) + " steps");
+  listener_.say("resumed at step " + std::to_string(resumed_));
 }
 
 void run::make_witness() {
@@ -252,8 +252,8 @@ void run::save() {
     return;
   saved_ = resumed_ + report_.steps;
   done_.assign(tr::tensor::scalar(static_cast<std::int64_t>(saved_)));
-  listener_.say("checkpoint " + coordinator_.save(options_.checkpoint) + " after "
-                + std::to_string(saved_) + " steps");
+  listener_.say("saved checkpoint " + coordinator_.save(options_.checkpoint) + " at step "
+                + std::to_string(saved_));
 }
 
 std::vector<std::uint64_t> run::versions() const {

@@ -58,7 +58,7 @@ tr::result<kill_spec> parse_victim(std::string_view job, std::optional<std::stri
   if (index) {
     out.index = number<std::uint32_t>(*index);
     if (!out.index)
-      return bad("--kill index", *index, "a task's number");
+      return bad("--kill index", *index, "a task index");
   }
   return out;
 }
@@ -121,7 +121,7 @@ tr::result<mark_spec> parse_mark_spec(std::string_view text, const std::string& 
     return bad(flag, text, "MARK:N");
   const auto nth = number<int>(text.substr(colon + 1));
   if (!nth || *nth < 1)
-    return bad(flag + " number", text.substr(colon + 1), "a number from 1");
+    return bad(flag + " number", text.substr(colon + 1), "an integer of at least 1");
   return mark_spec{std::string{text.substr(0, colon)}, *nth};
 }
 

@@ -255,7 +255,7 @@ void launcher::plan_restart(child& c, bool killed) {
                        && (WEXITSTATUS(*c.status) == lost_code
                            || WEXITSTATUS(*c.status) == static_cast<int>(tr::exit_code::usage));
   if (c.task.job != tr::job_kind::worker && !c.hit && !follows) {
-    trouble_ = to_string(c.task) + " ended by itself";
+    trouble_ = to_string(c.task) + " exited unexpectedly";
     return; // what it held is gone: the coordinator says what that means
   }
   const auto now = now_ms();
@@ -268,8 +268,8 @@ void launcher::plan_restart(child& c, bool killed) {
   if (delay)
     c.start_at_ms = now + std::max(*delay, follows ? follow_ms : 0);
   else
-    trouble_ = to_string(c.task) + " ended by itself " + std::to_string(c.deaths_in_row)
-               + " times in a row and is not started again";
+    trouble_ = to_string(c.task) + " exited unexpectedly " + std::to_string(c.deaths_in_row)
+               + " times in a row; it is not restarted";
 }
 
 void launcher::on_chief_end(int status) {
@@ -306,9 +306,9 @@ int launcher::finish() {
                                                : WEXITSTATUS(chief_status_);
     if (WIFEXITED(chief_status_) && !well && trouble_.empty())
       return code; // it has said why
-    const auto why = !well     ? std::string{"the coordinator did not end well"}
+    const auto why = !well     ? std::string{"the coordinator failed"}
                      : !report ? to_string(report.error())
-                               : std::string{"the coordinator's report is cut short"};
+                               : std::string{"the coordinator's report is incomplete"};
     std::fprintf(stderr, "troupe: launcher: %s%s%s\n", why.c_str(), trouble_.empty() ? "" : "; ",
                  trouble_.c_str());
     return code;

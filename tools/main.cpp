@@ -45,8 +45,9 @@ public:
     while (open() && done < text.size()) {
       const auto n = ::write(fd_, text.data() + done, text.size() - done);
       if (n < 0 && errno != EINTR)
-        tr::throw_failure(tr::errc::io_failed,
-                          std::string{"report to the launcher: "} + std::strerror(errno));
+        tr::throw_failure(
+          tr::errc::io_failed,
+          std::string{"cannot write the report to the launcher: "} + std::strerror(errno));
       done += n > 0 ? static_cast<std::size_t>(n) : 0;
     }
   }
@@ -193,9 +194,9 @@ void refuse_unused_cluster(const std::string& strategy) {
   const auto config = tr::parse_cluster_config(text, "TF_CONFIG").value_or_throw();
   if (config.cluster || config.task.type || config.task.id)
     tr::throw_failure(tr::errc::bad_config,
-                      "TF_CONFIG describes a task of a cluster, and `troupe train --strategy "
+                      "TF_CONFIG describes a cluster, but `troupe train --strategy "
                         + strategy
-                        + "` trains in this process alone: start `troupe serve` in each process (or "
+                        + "` trains in this process only: run `troupe serve` in each process (or "
                           "--strategy multi_worker_mirrored), or unset TF_CONFIG");
 }
 

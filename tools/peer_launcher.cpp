@@ -42,7 +42,7 @@ public:
     if (fd_ < 0 || ::bind(fd_, reinterpret_cast<sockaddr*>(&at), size) != 0
         || ::getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
       tr::throw_failure(tr::errc::unavailable,
-                        std::string{"launcher: no port: "} + std::strerror(errno));
+                        std::string{"launcher: cannot bind a free port: "} + std::strerror(errno));
     number_ = ntohs(at.sin_port);
   }
   ~free_port() {
@@ -290,7 +290,7 @@ void peer_launcher::on_loss(child& c) {
   const int status = *c.status;
   if (ending_ || done_) { // training was over when it was killed, or it was told to end
     if (!c.hit && !terminated_)
-      std::fprintf(stderr, "troupe: launcher: %s did not end well\n", to_string(c.task).c_str());
+      std::fprintf(stderr, "troupe: launcher: %s failed\n", to_string(c.task).c_str());
     return;
   }
   const auto now = now_ms();
@@ -303,7 +303,7 @@ void peer_launcher::on_loss(child& c) {
         + std::to_string(c.starts));
   if (options_.training.checkpoint.empty())
     return give_up(c, "ended by signal " + std::to_string(number)
-                        + ", and without --checkpoint there is nothing to go on from");
+                        + "; without --checkpoint training cannot resume");
   const bool killed = number == SIGKILL;
   c.deaths_in_row = killed || now - c.started_ms >= healthy_ms ? 0 : c.deaths_in_row + 1;
   if (killed) {
@@ -312,8 +312,8 @@ void peer_launcher::on_loss(child& c) {
   }
   const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
   if (!delay)
-    return give_up(c, "ended by itself " + std::to_string(c.deaths_in_row)
-                        + " times in a row and is not started again");
+    return give_up(c, "exited unexpectedly " + std::to_string(c.deaths_in_row)
+                        + " times in a row; it is not restarted");
   c.start_at_ms = now + *delay;
 }
 

@@ -15,7 +15,7 @@ void check_data(const tr::environment& env, const std::string& directory) {
     (void)tr::fashion_mnist("test", directory).element_spec(tr::data_context{env});
   } catch (const tr::error& why) {
     tr::throw_failure(why.code(), "--data is '" + directory + "': " + why.details().text
-                                    + " (Debian package dataset-fashion-mnist)");
+                                    + " (install the Debian package dataset-fashion-mnist)");
   }
 }
 
@@ -47,8 +47,8 @@ tr::result<void> probe(tr::storage_port& storage, const std::string& directory) 
 } // namespace
 
 std::string no_checkpoint_text(const std::string& directory) {
-  return "--resume: there is no checkpoint in --checkpoint '" + directory
-         + "'; leave --resume out to begin anew";
+  return "--resume: no checkpoint found in --checkpoint '" + directory
+         + "'; omit --resume to start from scratch";
 }
 
 void check_checkpoint_directory(const tr::environment& env, const std::string& directory) {

@@ -55,10 +55,10 @@ made_strategy make_strategy(tr::runtime& rt, const training_options& options) {
             .barrier = [s] { s.barrier(); },
             .agree =
               [s](const std::optional<tr::failure>& why) {
-                s.agree(why, "look at the checkpoint's directory");
+                s.agree(why, "check the checkpoint directory");
               }};
   }
-  tr::throw_failure(tr::errc::bad_config, "train: strategy '" + options.strategy + "' is unknown");
+  tr::throw_failure(tr::errc::bad_config, "train: unknown strategy '" + options.strategy + "'");
 }
 
 /// What a run starts from, the stronger wish last.
@@ -219,12 +219,12 @@ void replica_run::open_checkpoint() {
 void replica_run::go_on(beginning wish) {
   if (checkpoint_->restore()) {
     begun_at_ = saved_at_ = steps_;
-    listener_.say("goes on from step " + std::to_string(steps_));
+    listener_.say("resumed at step " + std::to_string(steps_));
     return;
   }
   if (wish == beginning::resume)
     tr::throw_failure(tr::errc::not_found, no_checkpoint_text(options_.checkpoint));
-  listener_.say("no checkpoint in " + options_.checkpoint + " yet: begins at step 0");
+  listener_.say("no checkpoint in " + options_.checkpoint + " yet; starting at step 0");
 }
 
 /// All end when the one that saves cannot: the others would wait for it.
@@ -363,8 +363,8 @@ public:
     log_->ended(why);
   }
   std::string text() const {
-    return "no step beyond " + std::to_string(std::max<std::int64_t>(saved_at_, 0))
-           + " was saved since: " + log_->text(clock_.now());
+    return "last saved step: " + std::to_string(std::max<std::int64_t>(saved_at_, 0))
+           + "; since then: " + log_->text(clock_.now());
   }
   bool is_due() { return log_->due(clock_.now()).has_value(); }
 
@@ -398,7 +398,7 @@ training_report train_on_replicas(tr::runtime& rt, const training_options& optio
       if (idle == idle_lives_max) {
         auto last = why.details();
         last.text =
-          std::to_string(idle + 1) + " strategies in a row got no step further; " + lives.text();
+          std::to_string(idle + 1) + " attempts in a row made no progress; " + lives.text();
         tr::throw_failure(std::move(last));
       }
       listener.say(why.details().text);

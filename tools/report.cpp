@@ -76,7 +76,7 @@ std::vector<std::string> final_lines(const training_report& report,
     out.push_back(line("kills: %llu", ull(processes->kills)));
     out.push_back(line("fenced: %llu", ull(s.fenced)));
     out.push_back(
-      line("processes: %u of %u ended with 0", processes->ended_well, processes->tasks));
+      line("processes: %u of %u exited with code 0", processes->ended_well, processes->tasks));
   }
   out.push_back(line("test accuracy: %.4f", report.accuracy()));
   return out;
@@ -165,7 +165,7 @@ tr::result<training_report> decode_report(std::string_view text) {
     }
     std::string rest;
     if (!known || words.fail() || words >> rest)
-      return tr::make_failure(tr::errc::corrupt, "report: '" + row + "' is no line of a report");
+      return tr::make_failure(tr::errc::corrupt, "report: malformed line '" + row + "'");
   }
   return out;
 }

@@ -51,13 +51,13 @@ std::optional<std::string> standstill::due(std::int64_t now_ms) {
     return std::nullopt;
   told_ms_ = now_ms;
   auto out = "no progress for " + std::to_string((now_ms - since_ms_) / 1000) + " s: " + saves_
-             + ", and since the last";
+             + "; since the last one";
   if (ended_ > 0)
-    out += " processes ended before they came so far: " + list(ends_) + ", after "
+    out += " processes exited before the next: " + list(ends_) + ", after "
            + seconds(lived_ms_ / static_cast<std::int64_t>(ended_)) + " on average";
   if (stopped_ > 0)
     out += std::string{ended_ > 0 ? ";" : ""} + " processes were stopped: " + list(stops_)
-           + "; a step needs all of them";
+           + " (a step needs all workers)";
   return out;
 }
 

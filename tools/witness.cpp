@@ -32,7 +32,7 @@ effect_difference compare_versions(std::uint64_t expected, std::span<const std::
                                    std::span<const std::uint64_t> after) {
   if (before.size() != after.size())
     troupe::throw_failure(troupe::errc::invalid_argument,
-                          "witness: " + std::to_string(before.size()) + " shards before, "
+                          "witness: " + std::to_string(before.size()) + " shards before training, "
                             + std::to_string(after.size()) + " after");
   effect_difference out;
   for (std::size_t i = 0; i < after.size(); ++i)

@@ -90,8 +90,8 @@ private:
         || ec == asio::error::interrupted)
       return std::size_t{0};
     const bool closed_here = ec == asio::error::bad_descriptor;
-    const std::string why = closed_here              ? "it was closed here"
-                            : ec == asio::error::eof ? "the peer closed it"
+    const std::string why = closed_here              ? "closed by this process"
+                            : ec == asio::error::eof ? "closed by the peer"
                                                      : ec.message();
     return make_failure(errc::connection_lost, "connection with " + peer_ + ": " + why);
   }

@@ -61,7 +61,7 @@ public:
       if (std::find(survivors.begin(), survivors.end(), m.id) != survivors.end())
         left.push_back(m);
     if (left.size() != survivors.size())
-      return make_failure(errc::invalid_argument, "shrink: a survivor is no member");
+      return make_failure(errc::invalid_argument, "shrink: a survivor is not a member");
     return core_.form(epoch, std::move(left), deadline);
   }
   result<void> grow(group_epoch epoch, std::vector<collective_member> joined,
@@ -244,9 +244,9 @@ private:
   result<void> run_reduction(collective_task& task, const reduction& how) {
     const bool is_user = how.op == reduce_op::user;
     if (is_user && (!how.user.merge || how.user.name.empty()))
-      return refuse(task.kind, "a user's reduction needs a name and a function");
+      return refuse(task.kind, "a user-defined reduction needs a name and a function");
     if (task.options.wire != kernels::encoding::plain && (task.type != dtype::f32 || is_user))
-      return refuse(task.kind, "only f32 of a reduction that is not the user's can be encoded, not "
+      return refuse(task.kind, "encoding supports f32 and built-in reductions only, not "
                                  + to_string(task.type));
     task.how = &how;
     const bool mean_on_f16 =
@@ -269,8 +269,8 @@ private:
     if (const auto wanted = task.options.algorithm; wanted && size() > 1) {
       if (!detail::can_plan(task.kind, *wanted, size())
           || (merges_at_once(task) && passes_partial_sums(*wanted)))
-        return refuse(task.kind, "it can't be done by " + std::string{to_string(*wanted)} + " with "
-                                   + std::to_string(size()) + " members");
+        return refuse(task.kind, "algorithm " + std::string{to_string(*wanted)}
+                                   + " does not support " + std::to_string(size()) + " members");
       task.algorithm = *wanted;
     }
     return core_.run(task);
@@ -294,7 +294,7 @@ result<std::unique_ptr<collective_group>> collective_group::make(environment& en
   if (options.token.empty() && !options.network_is_private && reaches_others(options.listen))
     return make_failure(errc::invalid_argument,
                         "group " + options.name + ": listen is " + options.listen
-                          + ", which other machines reach: a token is needed; "
+                          + ", which is reachable from other machines: a token is required; "
                           + std::string{token_advice});
   auto listener = env.transport.listen(options.listen);
   if (!listener)

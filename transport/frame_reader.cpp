@@ -66,7 +66,7 @@ result<frame_event> frame_reader::advance(channel& from) {
         take_meta_ahead();
         if (meta_filled_bytes_ == meta_.size()) {
           if (XXH3_64bits(meta_.data(), meta_.size()) != meta_checksum_)
-            return bad(from, "meta_checksum does not hold");
+            return bad(from, "meta_checksum mismatch");
           state_ = header_.bulk_bytes > 0 ? state::ask : state::complete;
           continue;
         }
@@ -77,7 +77,7 @@ result<frame_event> frame_reader::advance(channel& from) {
         take_bulk_ahead();
         if (bulk_left_bytes_ == 0) {
           if (hashes_bulk_ && XXH3_64bits_digest(&hasher_->state) != bulk_checksum_)
-            return bad(from, "bulk_checksum does not hold");
+            return bad(from, "bulk_checksum mismatch");
           state_ = state::complete;
           continue;
         }
@@ -92,7 +92,7 @@ result<frame_event> frame_reader::advance(channel& from) {
         if (!*there)
           return frame_event::idle;
         if (hashes_bulk_ && XXH3_64bits(view_.data(), view_.size()) != bulk_checksum_)
-          return bad(from, "bulk_checksum does not hold");
+          return bad(from, "bulk_checksum mismatch");
         state_ = state::complete;
         continue;
       }
@@ -110,13 +110,15 @@ result<frame_event> frame_reader::advance(channel& from) {
 result<void> frame_reader::parse_header(const channel& from) {
   const std::byte* at = buffer_.data() + begin_;
   if (const auto magic = get<std::uint32_t>(at); magic != frame_magic)
-    return bad(from, "magic " + std::to_string(magic) + ", not " + std::to_string(frame_magic));
-  if (const auto version = get<std::uint16_t>(at + 4); version != frame_version)
     return bad(from,
-               "version " + std::to_string(version) + ", not " + std::to_string(frame_version));
+               "magic " + std::to_string(magic) + ", expected " + std::to_string(frame_magic));
+  if (const auto version = get<std::uint16_t>(at + 4); version != frame_version)
+    return bad(
+      from, "version " + std::to_string(version) + ", expected " + std::to_string(frame_version));
   const auto sum = get<std::uint32_t>(at + detail::header_checksum_offset);
   if (const auto right = detail::header_checksum(at); sum != right)
-    return bad(from, "header_checksum " + std::to_string(sum) + ", not " + std::to_string(right));
+    return bad(from,
+               "header_checksum " + std::to_string(sum) + ", expected " + std::to_string(right));
   header_ = {get<std::uint8_t>(at + 6), get<std::uint8_t>(at + 7), get<std::uint64_t>(at + 8),
              get<std::uint32_t>(at + 40), get<std::uint64_t>(at + 16)};
   meta_checksum_ = get<std::uint64_t>(at + 24);
@@ -297,7 +299,7 @@ failure frame_reader::lost(failure why) const {
     why.text += " of kind " + std::to_string(header_.kind) + ": "
                 + std::to_string(meta_filled_bytes_) + " of " + std::to_string(header_.meta_bytes)
                 + " meta_bytes and " + std::to_string(header_.bulk_bytes - bulk_left_bytes_)
-                + " of " + std::to_string(header_.bulk_bytes) + " bulk_bytes came";
+                + " of " + std::to_string(header_.bulk_bytes) + " bulk_bytes received";
   return why;
 }
 

@@ -163,7 +163,7 @@ private:
       return nullptr;
     }
     if (!detail::send_offer(socket.get(), {options_.ring_bytes}, memory->fd())) {
-      refused(options_.trace, peer, "the offer can't be sent");
+      refused(options_.trace, peer, "the offer cannot be sent");
       return nullptr;
     }
     return std::make_shared<detail::host_link>(std::move(socket), std::move(*memory),

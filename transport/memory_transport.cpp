@@ -197,7 +197,7 @@ private:
   failure lost() const {
     return make_failure(errc::connection_lost,
                         "connection with " + peer_ + ": "
-                          + (closed_here_ ? "it was closed here" : "the peer closed it"));
+                          + (closed_here_ ? "closed by this process" : "closed by the peer"));
   }
 
   shared_hub hub_;
@@ -351,15 +351,14 @@ public:
     const auto found = hub_->listeners.find(address);
     if (found == hub_->listeners.end())
       return make_failure(errc::connect_failed,
-                          "cannot connect to " + address + ": nobody listens there");
+                          "cannot connect to " + address + ": connection refused");
     const std::shared_ptr<backlog> to = found->second;
     if (!wait_for(*point, lock, deadline,
                   [&] { return !to->open || to->waiting.size() < hub_->options.backlog_max; }))
-      return make_failure(errc::deadline,
-                          "cannot connect to " + address + ": no answer before the deadline");
+      return make_failure(errc::deadline, "cannot connect to " + address + ": deadline exceeded");
     if (!to->open)
       return make_failure(errc::connect_failed,
-                          "cannot connect to " + address + ": nobody listens there");
+                          "cannot connect to " + address + ": connection refused");
     auto made = std::make_shared<connection>();
     made->random = hub_->options.chunk_seed + hub_->connections++;
     to->waiting.emplace_back(made, "dialer:" + std::to_string(hub_->connections));

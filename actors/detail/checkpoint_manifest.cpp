@@ -52,11 +52,11 @@ std::optional<std::string> coverage_error(const std::vector<checkpoint_piece>& p
   std::int64_t at = 0;
   for (const auto& piece : pieces) {
     if (piece.row_end <= piece.row_begin)
-      return rows_text(piece.row_begin, piece.row_end) + " are no rows";
+      return rows_text(piece.row_begin, piece.row_end) + " is an empty or negative range";
     if (piece.row_begin > at)
       return rows_text(at, piece.row_begin) + " are missing";
     if (piece.row_begin < at)
-      return rows_text(piece.row_begin, std::min(at, piece.row_end)) + " stand there twice";
+      return rows_text(piece.row_begin, std::min(at, piece.row_end)) + " are listed twice";
     at = piece.row_end;
   }
   if (at < rows)
@@ -72,7 +72,7 @@ void decode_files(checked_reader& in, checkpoint_manifest& out) {
     auto& file = out.files[i];
     in(file.name, file.size_bytes, file.checksum);
     if (file.name != data_file_name(i)) // any other could lead out of the directory
-      throw bad_manifest{"file " + std::to_string(i) + " has another name than "
+      throw bad_manifest{"file " + std::to_string(i) + " does not have the expected name "
                          + data_file_name(i)};
   }
 }
@@ -83,7 +83,8 @@ void decode_pieces(checked_reader& in, const checkpoint_manifest& manifest, std:
   for (auto& piece : out) {
     in(piece.row_begin, piece.row_end, piece.file, piece.offset_bytes, piece.checksum);
     if (piece.row_begin < 0 || piece.row_end <= piece.row_begin)
-      throw bad_manifest{rows_text(piece.row_begin, piece.row_end) + " are no rows"};
+      throw bad_manifest{rows_text(piece.row_begin, piece.row_end)
+                         + " is an empty or negative range"};
     if (piece.file >= manifest.files.size())
       throw bad_manifest{"file " + std::to_string(piece.file) + " of "
                          + std::to_string(manifest.files.size())};
@@ -120,7 +121,7 @@ void decode_variable(checked_reader& in, checkpoint_manifest& out,
     throw bad_manifest{shown(variable.name) + ": optimizer " + std::to_string(kind)};
   variable.optimizer = static_cast<optimizer_kind>(kind);
   if (variable.name.empty() || !out.index.emplace(variable.name, out.variables.size() - 1).second)
-    throw bad_manifest{"variable '" + shown(variable.name) + "' stands there twice or has no name"};
+    throw bad_manifest{"variable '" + shown(variable.name) + "' is listed twice or has no name"};
   const auto parts = take_count(in, part_bytes_min, "parts");
   if (parts == 0 || parts > parts_max)
     throw bad_manifest{shown(variable.name) + ": " + std::to_string(parts) + " parts"};
@@ -132,7 +133,7 @@ void decode_variable(checked_reader& in, checkpoint_manifest& out,
     const auto what = shown(variable.name) + "/" + shown(part.name) + ": ";
     if (std::any_of(variable.parts.begin(), variable.parts.end() - 1,
                     [&](const auto& other) { return other.name == part.name; }))
-      throw bad_manifest{what + "stands there twice"};
+      throw bad_manifest{what + "is listed twice"};
     if (!is_sane(variable.shape, part.type))
       throw bad_manifest{what + to_string(part.type) + to_string(variable.shape)};
     const auto row_bytes = row_bytes_of(variable.shape, part.type);
@@ -158,10 +159,10 @@ checkpoint_manifest decode_body(std::string_view body) {
     std::string bytes;
     in(key, bytes);
     if (!out.extras.emplace(key, std::move(bytes)).second)
-      throw bad_manifest{"extra '" + shown(key) + "' stands there twice"};
+      throw bad_manifest{"extra '" + shown(key) + "' is listed twice"};
   }
   if (in.rest_bytes() != 0)
-    throw bad_manifest{std::to_string(in.rest_bytes()) + " bytes too many"};
+    throw bad_manifest{std::to_string(in.rest_bytes()) + " unexpected bytes at the end"};
   return out;
 }
 
@@ -244,16 +245,16 @@ result<checkpoint_manifest> decode(std::string_view bytes) {
   };
   const auto head_bytes = magic.size() + sizeof(std::uint64_t);
   if (bytes.size() < head_bytes + sizeof(std::uint64_t))
-    return refuse(std::to_string(bytes.size()) + " bytes are too few");
+    return refuse(std::to_string(bytes.size()) + " bytes, too short for a manifest");
   if (bytes.substr(0, magic.size()) != magic)
     return refuse("it does not start with " + std::string{magic});
   const auto body = bytes.substr(head_bytes, bytes.size() - head_bytes - sizeof(std::uint64_t));
   if (number_at(bytes, magic.size()) != body.size())
     return refuse("body of " + std::to_string(number_at(bytes, magic.size())) + " bytes, "
-                  + std::to_string(body.size()) + " are there");
+                  + std::to_string(body.size()) + " present");
   const auto sum_at = bytes.size() - sizeof(std::uint64_t);
   if (number_at(bytes, sum_at) != kernels::hash64_text(bytes.substr(0, sum_at)))
-    return refuse("its checksum does not hold");
+    return refuse("checksum mismatch");
   try {
     return decode_body(body);
   } catch (const bad_manifest& e) {

@@ -139,7 +139,7 @@ result<void> check_kernel_specs(const variable_spec& spec) {
     return refuse("optimizer kind " + std::to_string(static_cast<unsigned>(spec.optimizer.kind)));
   if (spec.optimizer.kind != optimizer_kind::none) {
     if (!is_float)
-      return refuse("an optimizer updates f32 and f64, not " + to_string(spec.type));
+      return refuse("optimizers support f32 and f64, not " + to_string(spec.type));
     if (auto ok = check_schedule(spec); !ok)
       return ok;
   }
@@ -149,7 +149,7 @@ result<void> check_kernel_specs(const variable_spec& spec) {
   bool is_integer = spec.type == dtype::i32 || spec.type == dtype::i64;
   if (!is_float && !is_integer) {
     if (spec.initializer.kind != initializer_kind::zeros)
-      return refuse("elements of " + to_string(spec.type) + " start as zeros only");
+      return refuse(to_string(spec.type) + " variables support only the zeros initializer");
     return {};
   }
   if (auto why = kernels::invalid_initializer(initializer_of(spec), is_integer))

@@ -76,8 +76,8 @@ struct worker_lanes::running_step {
   std::string what_hung() const {
     const bool own = limit > duration{} && give_up_at >= after(started, limit);
     return words()
-           + (own ? " ran past its deadline of " + std::to_string(to_ms(limit)) + " ms"
-                  : std::string{" went on after its cancel for longer than it was given"});
+           + (own ? " exceeded its deadline of " + std::to_string(to_ms(limit)) + " ms"
+                  : std::string{" did not end within the grace period after its cancellation"});
   }
   time_point last_entry() const {
     return time_point{duration{entered_ns.load(std::memory_order_relaxed)}};
@@ -216,7 +216,7 @@ public:
   device_context& device() override {
     enter();
     if (!options_.device_of)
-      throw_failure(errc::device_unavailable, to_string(task_) + " gives its steps no device");
+      throw_failure(errc::device_unavailable, to_string(task_) + " has no device for its steps");
     auto& mine = *step_.device;
     if (!mine)
       mine = own(options_.device_of(step_.slot));

@@ -234,7 +234,7 @@ public:
     struct stat info {};
     if (!fd.is_open() && errno == ENXIO)
       return make_failure(errc::io_failed,
-                          "create " + shown(path) + ": is a FIFO or a socket that nobody reads");
+                          "create " + shown(path) + ": is a FIFO or a socket without a reader");
     if (!fd.is_open() || ::fstat(fd.get(), &info) != 0)
       return broken("create", path, *where);
     if (!S_ISREG(info.st_mode) && is_folder())
@@ -251,7 +251,8 @@ public:
     auto fd = open_retrying(where->at, where->name, O_RDONLY | O_NONBLOCK | no_follow());
     struct stat info {};
     if (!fd.is_open() && errno == ENXIO)
-      return make_failure(errc::io_failed, "open " + shown(path) + ": is a socket, no plain file");
+      return make_failure(errc::io_failed,
+                          "open " + shown(path) + ": is a socket, not a regular file");
     if (!fd.is_open() || ::fstat(fd.get(), &info) != 0)
       return broken("open", path, *where);
     if (!S_ISREG(info.st_mode))
@@ -379,7 +380,7 @@ public:
       if (!S_ISREG(held.st_mode))
         return no_file("lock", path, held.st_mode);
       if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return make_failure(errc::try_again, "lock " + shown(path) + ": another one holds it");
+        return make_failure(errc::try_again, "lock " + shown(path) + ": already locked");
       // Whoever held it before took the name away: then this is the lock of nothing.
       struct stat named {};
       if (::fstatat(where->at, where->name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0
@@ -407,7 +408,7 @@ private:
     for (const auto& part : path_parts(path)) {
       if (part == "..")
         return make_failure(errc::invalid_argument,
-                            std::string{what} + " " + shown(path) + ": .. leads out of " + prefix_);
+                            std::string{what} + " " + shown(path) + ": .. escapes from " + prefix_);
       if (out.name != ".") {
         auto next = open_retrying(out.at, out.name, O_PATH | O_DIRECTORY | O_NOFOLLOW);
         if (!next.is_open())
@@ -438,7 +439,7 @@ private:
     const auto text = std::string{what} + " " + shown(path);
     if (there && is_folder() && S_ISLNK(info.st_mode))
       return make_failure(errc::io_failed, text + ": " + at.name
-                                             + " is a link, and none is followed below "
+                                             + " is a symbolic link; links are not followed below "
                                              + prefix_.substr(0, prefix_.size() - 1));
     errno = error_number;
     auto out = system_failure(what, shown(path));
@@ -450,7 +451,7 @@ private:
   failure no_file(const char* what, const std::string& path, mode_t mode) const {
     return make_failure(errc::io_failed, std::string{what} + " " + shown(path) + ": is "
                                            + name_of(mode)
-                                           + (S_ISDIR(mode) ? "" : ", no plain file"));
+                                           + (S_ISDIR(mode) ? "" : ", not a regular file"));
   }
 
   static bool is_directory(const place& at, int flags) {

@@ -70,7 +70,7 @@ public:
     if (blank == 0)
       return true;
     const auto after = std::exchange(line_, blank);
-    return fail(": is blank, and line " + std::to_string(after) + " is not");
+    return fail(": blank line before line " + std::to_string(after));
   }
   const std::vector<std::string>& fields() const { return fields_; }
   failure fail(const std::string& what) const {
@@ -132,7 +132,7 @@ private:
   result<void> add(std::string& field, int c) {
     if (field.size() == field_bytes_max)
       return fail(in_field() + ": over " + std::to_string(field_bytes_max)
-                  + " bytes; is a quote not closed?");
+                  + " bytes; a closing quote may be missing");
     field.push_back(static_cast<char>(c));
     return {};
   }
@@ -157,7 +157,7 @@ private:
     for (;;) {
       const auto c = look();
       if (c == end_of_text)
-        return fail(in_field() + ": the quote is not closed");
+        return fail(in_field() + ": missing closing quote");
       skip();
       if (c == '"' && look() != '"')
         break;
@@ -324,7 +324,7 @@ private:
       if (fields[i] != name)
         continue;
       if (found)
-        return records_.fail(": column \"" + name + "\" is there twice");
+        return records_.fail(": duplicate column \"" + name + "\"");
       found = i;
     }
     if (fields.size() > names_shown_max)
@@ -345,7 +345,7 @@ private:
       if (append_number(field.empty() && column.if_empty ? *column.if_empty : field, values_[i]))
         continue;
       return records_.fail(", field " + std::to_string(at_[i]) + " (" + column.name + "): \""
-                           + shown(field) + "\" is no " + to_string(column.type));
+                           + shown(field) + "\" is not " + to_string(column.type));
     }
     return {};
   }
@@ -371,11 +371,11 @@ void check_csv_options(const csv_options& options) {
     auto column = "column \"" + x.name + "\": ";
     auto type = numbers_of(x.type);
     if (!type)
-      refuse(column + "type " + to_string(x.type) + " is none of u8, i8, i32, i64, f32, f64");
+      refuse(column + "type " + to_string(x.type) + " is not one of u8, i8, i32, i64, f32, f64");
     if (options.header && x.name.empty())
       refuse(column + "needs a name to be found in the header");
     if (x.if_empty && !append_number(*x.if_empty, *type))
-      refuse(column + "if_empty \"" + *x.if_empty + "\" is no " + to_string(x.type));
+      refuse(column + "if_empty \"" + *x.if_empty + "\" is not " + to_string(x.type));
   }
 }
 

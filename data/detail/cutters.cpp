@@ -57,7 +57,7 @@ public:
   void load(position_in&, const held_rows& from) override {
     if (from.rows_held() > 0)
       throw_failure(errc::corrupt, "dataset position: " + std::to_string(from.rows_held())
-                                     + " rows of a batch, but batches are taken whole");
+                                     + " rows of a batch, but batches are not divided");
   }
   std::int64_t steps(std::int64_t elements) const override {
     auto round = plan_.shared ? plan_.replicas_in_sync() : plan_.options.replicas;
@@ -168,7 +168,7 @@ public:
     if (step_rows_ == 0)
       throw_failure(errc::invalid_argument, "input: weights: worker " + std::to_string(o.worker)
                                               + " takes none of " + std::to_string(plan.global_rows)
-                                              + " rows, and would never read its own");
+                                              + " rows and would never read its own input");
   }
 
   bool next(held_rows& from, std::vector<cut_piece>& to) override {
@@ -247,10 +247,10 @@ std::unique_ptr<cutter> make_cutter(const cut_plan& plan) {
     return std::make_unique<shared_cutter>(plan);
   if (!o.weights.empty()) {
     if (plan.global_rows < 0)
-      throw_failure(
-        errc::invalid_argument,
-        "input: weights under policy " + to_string(o.policy) + " with " + std::to_string(o.workers)
-          + " workers need a dataset whose batch size can be told: let no map stand behind batch");
+      throw_failure(errc::invalid_argument,
+                    "input: weights under policy " + to_string(o.policy) + " with "
+                      + std::to_string(o.workers)
+                      + " workers require a dataset with a known batch size: put map before batch");
     return std::make_unique<weighted_cutter>(plan);
   }
   if (o.rule == split::stream && plan.global_rows >= 0)

@@ -131,7 +131,7 @@ result<inflater::step> inflater::run(std::span<const std::byte> in, std::span<st
 result<void> inflater::finish() const {
   if (state_->between)
     return {};
-  return state_->fail(errc::corrupt, "compressed data ends early, after "
+  return state_->fail(errc::corrupt, "compressed data is truncated after "
                                        + std::to_string(state_->at_bytes) + " bytes");
 }
 

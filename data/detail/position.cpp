@@ -60,15 +60,15 @@ position_in open_position(std::string_view bytes, std::uint64_t magic, std::uint
     throw_failure(errc::corrupt, "dataset position: magic is " + std::to_string(found));
   auto of = head.take("fingerprint", UINT64_MAX);
   if (head.rest_bytes() < word_bytes)
-    throw_failure(errc::corrupt, "dataset position: ends before checksum, at "
+    throw_failure(errc::corrupt, "dataset position: truncated before the checksum, at "
                                    + std::to_string(bytes.size()) + " bytes");
   auto body = bytes.substr(0, bytes.size() - word_bytes);
   position_in tail{bytes.substr(body.size())};
   if (tail.take("checksum", UINT64_MAX) != position_hash(body))
     throw_failure(errc::corrupt, "dataset position: checksum of " + std::to_string(bytes.size())
-                                   + " bytes does not hold");
+                                   + " bytes does not match");
   if (of != fingerprint)
-    throw_failure(errc::mismatch, "dataset position: is not of " + owner);
+    throw_failure(errc::mismatch, "dataset position: belongs to a dataset other than " + owner);
   return position_in{body.substr(2 * word_bytes)};
 }
 

@@ -32,11 +32,12 @@ public:
   std::uint64_t take(std::string_view field, std::uint64_t max) {
     std::uint64_t x = 0;
     if (in_.rest_bytes() < sizeof x)
-      throw_failure(errc::corrupt, "dataset position: ends before " + std::string{field});
+      throw_failure(errc::corrupt, "dataset position: truncated before " + std::string{field});
     in_(x);
     if (x > max)
       throw_failure(errc::corrupt, "dataset position: " + std::string{field} + " is "
-                                     + std::to_string(x) + ", over " + std::to_string(max));
+                                     + std::to_string(x) + ", at most " + std::to_string(max)
+                                     + " expected");
     return x;
   }
   std::string take_bytes(std::string_view field);

@@ -62,7 +62,7 @@ public:
     };
     std::array<std::byte, tfrecord_head_bytes> head{};
     if (auto n = from.read(head); n < head.size())
-      fail("head ends early, after " + std::to_string(n) + " bytes");
+      fail("header is truncated after " + std::to_string(n) + " bytes");
     std::span<const std::byte> in_head{head};
     check(in_head.first(8), from_little_endian<std::uint32_t>(in_head.subspan(8)), "length");
     auto length = from_little_endian<std::uint64_t>(in_head);

@@ -196,7 +196,7 @@ std::uint64_t range_count(std::int64_t begin, std::int64_t end, std::int64_t ste
 
 node_ptr make_tensor_source(std::vector<tensor> columns) {
   if (columns.empty())
-    throw_failure(errc::invalid_argument, "dataset: from_tensors of no tensors");
+    throw_failure(errc::invalid_argument, "dataset: from_tensors: no tensors given");
   auto store = std::make_shared<row_store>();
   std::string label = "from_tensors(";
   for (std::size_t i = 0; i < columns.size(); ++i) {

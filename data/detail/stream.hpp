@@ -330,7 +330,7 @@ private:
   [[noreturn]] void fail(std::uint64_t found) const {
     throw_failure(errc::invalid_argument, "dataset: " + std::to_string(found) + " elements for "
                                             + std::to_string(count_)
-                                            + " shards, which need one each");
+                                            + " shards, at least one per shard is required");
   }
 
   stream_ptr<Item> input_;

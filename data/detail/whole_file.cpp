@@ -30,7 +30,7 @@ whole_file::~whole_file() {
 
 result<whole_file> whole_file::create(storage_port& storage, std::string path) {
   if (path.empty() || path.ends_with('/'))
-    return make_failure(errc::invalid_argument, "write '" + path + "': it names no file");
+    return make_failure(errc::invalid_argument, "write '" + path + "': not a file name");
   std::unique_ptr<state> made{new state{.storage = storage, .path = std::move(path)}};
   if (auto gone = storage.remove(made->temporary()); !gone) // were it a link, it would be followed
     return std::move(gone.error());

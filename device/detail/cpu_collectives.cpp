@@ -15,7 +15,7 @@ constexpr duration form_max = std::chrono::seconds{5};
 /// Of a sum: who waits for it, and the device's own watch, end the group long before.
 constexpr duration sum_max = std::chrono::minutes{10};
 
-constexpr device_answer broken{.status = device_status::failed, .text = "the group broke"};
+constexpr device_answer broken{.status = device_status::failed, .text = "the group failed"};
 constexpr device_answer ended{.status = device_status::failed, .text = "the group was ended"};
 
 } // namespace
@@ -60,7 +60,7 @@ device_answer cpu_collectives::open(std::uint32_t, const comm_key& key, std::uin
   who->at = room_of(key, size);
   who->rank = rank;
   if (who->at->members.size() != size)
-    return {.status = device_status::invalid, .text = "members disagree on the group's size"};
+    return {.status = device_status::invalid, .text = "members disagree on the size of the group"};
   std::uint64_t word = 0;
   std::memcpy(&word, key.bytes, sizeof word);
   auto name = "devices-" + std::to_string(word);
@@ -90,7 +90,7 @@ void cpu_collectives::form(environment& env, const std::string& name, member& m)
     std::unique_lock lock{at.mutex};
     auto& mine = at.members[m.rank];
     if (!mine.address.empty())
-      return end({.status = device_status::invalid, .text = "two members have one rank"});
+      return end({.status = device_status::invalid, .text = "two members have the same rank"});
     mine = {.id = m.rank + 1u, .address = (*group)->address()};
     if (--at.missing == 0)
       at.changed->notify_all();
@@ -160,7 +160,7 @@ device_answer cpu_collectives::abort(native_comm comm) {
     std::lock_guard lock{mutex_};
     auto at = members_.find(reinterpret_cast<std::uintptr_t>(comm.handle));
     if (at == members_.end())
-      return {.status = device_status::invalid, .text = "a communicator of nobody's"};
+      return {.status = device_status::invalid, .text = "unknown communicator"};
     who = std::move(at->second);
     members_.erase(at);
   }

@@ -50,9 +50,9 @@ device_answer cpu_stream::put(item what) {
   if (!failed_.ok())
     return failed_;
   if (stopped_)
-    return {.status = device_status::invalid, .text = "the stream has gone"};
+    return {.status = device_status::invalid, .text = "the stream no longer exists"};
   if (!room)
-    return {.status = device_status::failed, .text = "the stream's queue stays full"};
+    return {.status = device_status::failed, .text = "the queue of the stream stays full"};
   queue_.push_back(std::move(what));
   operations_ += computes ? 1 : 0;
   if (queue_.size() == 1)
@@ -136,7 +136,7 @@ void cpu_stream::run_one(item& what) {
   } catch (...) { // of whatever type: what leaves the lane would end the process
     if (ends_the_lane())
       throw;
-    answer = {.status = device_status::launch_failed, .text = "it threw an exception"};
+    answer = {.status = device_status::launch_failed, .text = "the operation threw an exception"};
   }
   if (answer.ok())
     return;

@@ -62,7 +62,8 @@ std::optional<failure> device_core::refuse(const char* what) const {
   if (!health->is_well())
     return health->why();
   if (calls.is_shut())
-    return make_failure(errc::wrong_state, to_string(id) + ": " + what + " after it was closed");
+    return make_failure(errc::wrong_state,
+                        to_string(id) + ": " + what + " after the device was closed");
   return std::nullopt;
 }
 

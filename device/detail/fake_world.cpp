@@ -132,7 +132,7 @@ bool fake_world::run_unlocked(std::unique_lock<std::mutex>& lock, fake_stream& s
   } catch (...) {
     if (ends_the_lane())
       throw;
-    answer = {.status = device_status::launch_failed, .text = "it threw an exception"};
+    answer = {.status = device_status::launch_failed, .text = "the operation threw an exception"};
   }
   lock.lock();
   for (auto& each : streams)

@@ -18,7 +18,7 @@ std::optional<failure> check_here(const char* op, const device& on,
     if (!each.x.on())
       return make_failure(errc::invalid_argument, place(op, each) + " has no value");
     if (each.x.where() != on.id())
-      return make_failure(errc::invalid_argument, place(op, each) + " lives on "
+      return make_failure(errc::invalid_argument, place(op, each) + " is on "
                                                     + to_string(each.x.where()) + ", expected "
                                                     + to_string(on.id()));
   }

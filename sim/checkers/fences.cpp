@@ -100,7 +100,8 @@ private:
     auto& m = members_[life_of(e)];
     auto at = seats_.find(e.integer("nonce"));
     if (at == seats_.end())
-      return fail_("INV-M1", std::string{e.text("task")} + " was admitted by nobody");
+      return fail_("INV-M1",
+                   std::string{e.text("task")} + " was admitted without a coordinator's welcome");
     if (m.author.life.start != 0 && at->second < m.author)
       fail_("INV-M1", std::string{e.text("task")} + " went back to an earlier coordinator");
     m.author = at->second;

@@ -61,7 +61,7 @@ private:
                         + std::string{to_string(code)} + ": " + std::string{e.text("why")});
     else if (e.integer("missing") == 0)
       fail_("INV-A1", to_string(e.node) + ": " + std::string{e.text("what")}
-                        + " failed and names nobody: " + std::string{e.text("why")});
+                        + " failed without naming a lost member: " + std::string{e.text("why")});
   }
 
   verdict_sink fail_;

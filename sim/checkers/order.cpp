@@ -118,7 +118,7 @@ private:
   void put_back(const observed& e) {
     if (auto* c = find(e, "put back")) {
       if (!c->flying)
-        fail_("INV-X3", to_string(closure_of(e)) + " came back from nowhere");
+        fail_("INV-X3", to_string(closure_of(e)) + " came back without having been dispatched");
       c->flying = false;
     }
   }

@@ -35,7 +35,7 @@ void build_until_error(scenario_run& run, std::vector<errc> allowed, bool always
         all.work(work);
         auto before = lost->servers;
         all.check();
-        run.expect(!always && before == 0, "named-error", "nobody said what was lost");
+        run.expect(!always && before == 0, "named-error", "no error named what was lost");
       } catch (const error& why) {
         run.expect(std::find(allowed.begin(), allowed.end(), why.code()) != allowed.end(),
                    "named-error", why.what());

@@ -54,7 +54,7 @@ const scenario* find_scenario(std::string_view name) {
 const scenario& get_scenario(std::string_view name) {
   const auto* found = find_scenario(name);
   if (!found)
-    throw_failure(errc::unknown_name, "there is no scenario '" + std::string{name} + "'");
+    throw_failure(errc::unknown_name, "unknown scenario '" + std::string{name} + "'");
   return *found;
 }
 

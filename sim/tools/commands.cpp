@@ -31,12 +31,13 @@ bool wake(const std::string& bug) {
       plant(b.which);
       return true;
     }
-  std::fprintf(stderr, "troupe-sim: there is no planted bug '%s'; see troupe-sim list bugs\n",
+  std::fprintf(stderr, "troupe-sim: unknown planted bug '%s'; see troupe-sim list bugs\n",
                bug.c_str());
 #else
-  std::fprintf(stderr,
-               "troupe-sim: this build carries no planted bug '%s'; ./dev planted makes one\n",
-               bug.c_str());
+  std::fprintf(
+    stderr,
+    "troupe-sim: this build does not contain the planted bug '%s'; build with ./dev planted\n",
+    bug.c_str());
 #endif
   return false;
 }
@@ -47,7 +48,7 @@ int list_bugs() {
     print_line(b.name, b.text);
   return 0;
 #else
-  std::fputs("troupe-sim: this build carries no planted bugs; ./dev planted makes one\n", stderr);
+  std::fputs("troupe-sim: this build contains no planted bugs; build with ./dev planted\n", stderr);
   return 2;
 #endif
 }
@@ -139,13 +140,15 @@ void compare(const failure_file& file, const run_result& out) {
   if (file.invariant.empty())
     return;
   if (out.rule() != file.invariant)
-    std::printf("not the same: the file says %s, this run %s\n", file.invariant.c_str(),
-                out.ok() ? "is well" : out.rule().c_str());
+    std::printf("different result: the file records %s, this run %s\n", file.invariant.c_str(),
+                out.ok() ? "passed" : out.rule().c_str());
   else if (file.hash != 0 && file.hash != out.rep.hash)
-    std::printf("the same rule, another hash: the code or the build has changed (%s, commit %s)\n",
-                file.build.c_str(), file.commit.empty() ? "unknown" : file.commit.c_str());
+    std::printf(
+      "same invariant, different hash: the code or the build has changed (recorded with %s, commit "
+      "%s)\n",
+      file.build.c_str(), file.commit.empty() ? "unknown" : file.commit.c_str());
   else
-    std::printf("the same failure\n");
+    std::printf("same failure as recorded\n");
 }
 
 int replay_one(const std::string& path, bool quiet) {
@@ -162,7 +165,7 @@ int replay_one(const std::string& path, bool quiet) {
     return 2;
 #else
   if (!file->bug.empty())
-    std::printf("the planted bug %s is not in this build\n", file->bug.c_str());
+    std::printf("this build does not contain the planted bug %s\n", file->bug.c_str());
 #endif
   std::fflush(stdout);
   auto out = run_traced(recorded(*file), !quiet);
@@ -224,7 +227,7 @@ int do_shrink(const shrink_command& what) {
   auto run = [](const run_spec& spec) { return run_contained(spec, false, {}); };
   auto from = confirm(*file, run);
   if (!from) {
-    std::fprintf(stderr, "troupe-sim: %s: it does not fail with %s any more\n", what.file.c_str(),
+    std::fprintf(stderr, "troupe-sim: %s: no longer fails with %s\n", what.file.c_str(),
                  file->invariant.c_str());
     return 2;
   }

@@ -93,7 +93,7 @@ result<node_name> node_from_text(std::string_view text) {
   else if (job == "evaluator")
     out.task.job = job_kind::evaluator;
   if (!good || to_string(out) != text)
-    return make_failure(errc::corrupt, "'" + std::string{text} + "' is no node");
+    return make_failure(errc::corrupt, "'" + std::string{text} + "' is not a node name");
   return out;
 }
 
@@ -132,7 +132,7 @@ result<void> write_failure(const std::string& path, const failure_file& file) {
   out << to_json(file);
   out.close();
   if (!out)
-    return make_failure(errc::io_failed, path + ": cannot be written");
+    return make_failure(errc::io_failed, path + ": cannot write");
   return {};
 }
 

@@ -52,7 +52,7 @@ Enum by_name(json_members& from, const char* name, std::uint8_t count) {
   for (std::uint8_t i = 0; i < count; ++i)
     if (to_string(static_cast<Enum>(i)) == text)
       return static_cast<Enum>(i);
-  from.refuse(name, "there is none called '" + text + "'");
+  from.refuse(name, "unknown value '" + text + "'");
 }
 
 std::uint64_t hash_of(json_members& from) {
@@ -61,7 +61,7 @@ std::uint64_t hash_of(json_members& from) {
   auto digits = std::string_view{text}.substr(text.starts_with("0x") ? 2 : 0);
   auto [end, wrong] = std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
   if (wrong != std::errc{} || end != digits.data() + digits.size())
-    from.refuse("hash", "'" + text + "' is none");
+    from.refuse("hash", "'" + text + "' is not a hexadecimal hash");
   return out;
 }
 
@@ -80,7 +80,7 @@ node_name node_of(json_members& from, const char* name, const std::string& text,
   if (!node)
     from.refuse(name, node.error().text);
   if (!exists(*node, shape))
-    from.refuse(name, "the shape has no " + text);
+    from.refuse(name, text + " is not in the cluster shape");
   return *node;
 }
 
@@ -92,7 +92,7 @@ fault fault_of(json_members from, const cluster_shape& shape) {
     out.mark = from.text("mark");
     auto known = known_marks();
     if (std::ranges::find(known, out.mark, &list_line::id) == known.end())
-      from.refuse("mark", "there is none called '" + out.mark + "'");
+      from.refuse("mark", "unknown mark '" + out.mark + "'");
     out.nth = static_cast<std::uint64_t>(from.number("nth", {1, 1'000'000'000}));
     out.at = duration{from.number_or("at_ns", 0, times)};
   } else {
@@ -114,15 +114,15 @@ core_plan core_of(json_members from, const cluster_shape& shape) {
   std::set<node_name> seen;
   for (const auto& m : from.list("members")) {
     if (!m.is_string())
-      from.refuse("members", short_text(m) + " is no text");
+      from.refuse("members", short_text(m) + " is not a string");
     auto node = node_of(from, "members", m.get<std::string>(), shape);
     if (!seen.insert(node).second)
-      from.refuse("members", to_string(node) + " is there twice");
+      from.refuse("members", to_string(node) + " is listed twice");
     out.members.push_back(node);
   }
   auto others = from.text_or("others", "dead");
   if (others != "dead" && others != "cut")
-    from.refuse("others", "'" + others + "' is neither dead nor cut");
+    from.refuse("others", "'" + others + "' must be dead or cut");
   out.others = others == "dead" ? core_plan::dead : core_plan::cut;
   from.end();
   return out;
@@ -147,7 +147,8 @@ step_trouble steps_of(json_members from) {
     *to = static_cast<std::uint32_t>(from.number_or(name, 0, per_mille));
     sum += *to;
     if (sum > 1'000)
-      from.refuse(name, "with those before it " + std::to_string(sum) + " of 1000 attempts");
+      from.refuse(name, "the shares up to this one sum to " + std::to_string(sum)
+                          + " per mille, at most 1000 allowed");
   }
   from.end();
   return out;
@@ -193,8 +194,8 @@ run_spec spec_of(json_members& from) {
 failure_file file_of(const json& whole) {
   json_members from{whole, ""};
   if (auto format = from.number("format", {0, INT32_MAX}); format != failure_format)
-    from.refuse("format",
-                std::to_string(format) + ", this program reads " + std::to_string(failure_format));
+    from.refuse("format", "unsupported format " + std::to_string(format) + ", expected "
+                            + std::to_string(failure_format));
   failure_file out;
   out.spec = spec_of(from);
   out.invariant = from.text_or("invariant", {});
@@ -212,16 +213,16 @@ failure_file file_of(const json& whole) {
 std::string bytes_of(const std::string& path) {
   std::ifstream in{path, std::ios::binary};
   if (!in)
-    throw_failure(errc::not_found, "cannot be read");
+    throw_failure(errc::not_found, "cannot open the file");
   std::string out, part(std::size_t{1} << 16, '\0');
   while (in) {
     in.read(part.data(), static_cast<std::streamsize>(part.size()));
     out.append(part, 0, static_cast<std::size_t>(in.gcount()));
     if (out.size() > file_bytes_max)
-      throw_failure(errc::too_large, "more than " + std::to_string(file_bytes_max) + " bytes");
+      throw_failure(errc::too_large, "larger than " + std::to_string(file_bytes_max) + " bytes");
   }
   if (in.bad())
-    throw_failure(errc::io_failed, "is no file that can be read");
+    throw_failure(errc::io_failed, "cannot read the file");
   return out;
 }
 
@@ -246,7 +247,7 @@ result<failure_file> read_failure(const std::string& path) {
 std::string unusable(const failure_file& file) {
   const auto* s = find_scenario(file.spec.scenario);
   if (!s)
-    return "scenario: there is no '" + file.spec.scenario + "' any more";
+    return "scenario: unknown scenario '" + file.spec.scenario + "'";
   const auto &shape = file.spec.shape, &least = s->shape_min;
   struct {
     const char* name;
@@ -257,7 +258,7 @@ std::string unusable(const failure_file& file) {
   for (const auto& part : parts)
     if (part.have < part.needed)
       return "shape." + std::string{part.name} + ": " + std::to_string(part.have)
-             + ", and the scenario needs " + std::to_string(part.needed);
+             + "; the scenario needs at least " + std::to_string(part.needed);
   return {};
 }
 

@@ -15,8 +15,8 @@ std::string short_text(const json& value) {
 json_members::json_members(const json& from, std::string place)
   : from_{from}, place_{std::move(place)} {
   if (!from.is_object())
-    throw_failure(errc::corrupt, (place_.empty() ? "the text" : place_) + ": " + short_text(from)
-                                   + " is no object");
+    throw_failure(errc::corrupt, (place_.empty() ? "replay file" : place_) + ": " + short_text(from)
+                                   + " is not an object");
 }
 
 std::string json_members::place_of(std::string_view name) const {
@@ -31,14 +31,14 @@ const json& json_members::at(const char* name) {
   read_.insert(name);
   auto found = from_.find(name);
   if (found == from_.end())
-    refuse(name, "it is missing");
+    refuse(name, "missing member");
   return *found;
 }
 
 std::string json_members::text(const char* name) {
   const auto& value = at(name);
   if (!value.is_string())
-    refuse(name, short_text(value) + " is no text");
+    refuse(name, short_text(value) + " is not a string");
   return value.get<std::string>();
 }
 
@@ -49,19 +49,19 @@ std::string json_members::text_or(const char* name, std::string otherwise) {
 std::uint64_t json_members::unsigned_number(const char* name) {
   const auto& value = at(name);
   if (!value.is_number_unsigned())
-    refuse(name, short_text(value) + " is no whole number from 0 to 18446744073709551615");
+    refuse(name, short_text(value) + " is not an integer from 0 to 18446744073709551615");
   return value.get<std::uint64_t>();
 }
 
 std::int64_t json_members::number(const char* name, number_range range) {
   const auto& value = at(name);
   if (!value.is_number_integer())
-    refuse(name, short_text(value) + " is no whole number");
+    refuse(name, short_text(value) + " is not an integer");
   const bool fits = !value.is_number_unsigned()
                     || value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
   auto out = fits ? value.get<std::int64_t>() : INT64_MAX;
   if (!fits || out < range.least || out > range.most)
-    refuse(name, short_text(value) + " is not from " + std::to_string(range.least) + " to "
+    refuse(name, short_text(value) + " is not in the range " + std::to_string(range.least) + " to "
                    + std::to_string(range.most));
   return out;
 }
@@ -78,14 +78,14 @@ json_members json_members::object(const char* name) {
 const json& json_members::list(const char* name) {
   const auto& value = at(name);
   if (!value.is_array())
-    refuse(name, short_text(value) + " is no list");
+    refuse(name, short_text(value) + " is not an array");
   return value;
 }
 
 void json_members::end() const {
   for (const auto& [name, value] : from_.items())
     if (!read_.contains(name))
-      throw_failure(errc::corrupt, place_of(name) + ": there is no such member");
+      throw_failure(errc::corrupt, place_of(name) + ": unknown member");
 }
 
 json parse_json(std::string_view text) {
@@ -97,7 +97,7 @@ json parse_json(std::string_view text) {
       open.pop_back();
     else if (what == json::parse_event_t::key
              && !open.back().insert(parsed.get<std::string>()).second)
-      throw_failure(errc::corrupt, parsed.get<std::string>() + ": it is there twice");
+      throw_failure(errc::corrupt, parsed.get<std::string>() + ": duplicate member");
     return true;
   };
   try {

@@ -23,26 +23,31 @@ CLI::Validator seed_number() {
     auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), x);
     return wrong == std::errc{} && end == text.data() + text.size()
              ? std::string{}
-             : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+             : "'" + text + "' is not an integer from 0 to 18446744073709551615";
   };
   return {why, "SEED", "seed"};
 }
 
 void add_seeds(CLI::App& app, swarm_options& to) {
-  app.add_option("--seeds", to.seeds, "how many seeds (1000)")
+  app.add_option("--seeds", to.seeds, "number of seeds (default 1000)")
     ->check(seed_number())
     ->check(CLI::Range(1ul, seeds_max));
-  app.add_option("--first-seed", to.first_seed, "the first one (1)")->check(seed_number());
-  app.add_option("--scenario", to.scenario, "only that scenario (all, in turn)");
-  app.add_option("--jobs", to.jobs, "seeds at once (one a core)")->check(CLI::Range(1, 1'024));
+  app.add_option("--first-seed", to.first_seed, "first seed (default 1)")->check(seed_number());
+  app.add_option("--scenario", to.scenario, "scenario to run (default: all, in turn)");
+  app.add_option("--jobs", to.jobs, "seeds run in parallel (default: one per core)")
+    ->check(CLI::Range(1, 1'024));
 }
 
 void add_limits(CLI::App& app, child_limits& to, std::int64_t& wall_s, std::size_t& memory_mb) {
   wall_s = std::chrono::duration_cast<std::chrono::seconds>(to.wall).count();
   memory_mb = to.memory_bytes >> 20;
-  app.add_option("--seed-seconds", wall_s, "a seed that takes longer has failed (60)")
+  app
+    .add_option("--seed-seconds", wall_s,
+                "wall-clock limit per seed in seconds; longer runs fail (default 60)")
     ->check(CLI::Range(1, 86'400));
-  app.add_option("--seed-mb", memory_mb, "a seed that needs more memory has failed (4096)")
+  app
+    .add_option("--seed-mb", memory_mb,
+                "memory limit per seed in MiB; larger runs fail (default 4096)")
     ->check(CLI::Range(64, 1'048'576));
 }
 
@@ -60,47 +65,53 @@ struct raw {
 };
 
 CLI::App* add_run(CLI::App& app, raw& r) {
-  auto* run = app.add_subcommand("run", "one seed of a scenario; exits with 1 when a rule breaks");
+  auto* run = app.add_subcommand(
+    "run", "run one seed of a scenario; exits with 1 when an invariant is violated");
   run->add_option("scenario", r.run.scenario)->required();
-  run->add_option("--seed", r.run.seed, "(1)")->check(seed_number());
-  run->add_flag("--trace", r.run.trace, "one line an event");
-  run->add_flag("--faults", r.run.faults, "also what is planned to go wrong");
+  run->add_option("--seed", r.run.seed, "seed (default 1)")->check(seed_number());
+  run->add_flag("--trace", r.run.trace, "print one line per event");
+  run->add_flag("--faults", r.run.faults, "print the planned faults");
   return run;
 }
 
 CLI::App* add_swarm(CLI::App& app, raw& r) {
-  auto* swarm = app.add_subcommand("swarm", "many seeds, each in a process of its own");
+  auto* swarm = app.add_subcommand("swarm", "run many seeds, each in its own process");
   auto& o = r.swarm.swarm;
   add_seeds(*swarm, o);
-  swarm->add_option("--minutes", o.minutes, "no new seed after that")
+  swarm->add_option("--minutes", o.minutes, "start no new seed after this many minutes")
     ->check(CLI::Range(0.001, 100'000.0));
-  swarm->add_option("--twice", o.twice_percent, "percent of the seeds that are run twice (5)")
+  swarm
+    ->add_option("--twice", o.twice_percent,
+                 "percentage of seeds run twice to check determinism (default 5)")
     ->check(CLI::Range(0, 100));
   swarm->add_flag("--until-failure", o.until_failure, "stop at the first failure");
-  swarm->add_option("--failures", o.failures, "directory of the failures' files (sim-failures)");
+  swarm->add_option("--failures", o.failures,
+                    "directory for replay files of failed seeds (default sim-failures)");
   add_limits(*swarm, o.limits, r.wall_s, r.memory_mb);
   return swarm;
 }
 
 CLI::App* add_replay(CLI::App& app, raw& r) {
-  auto* replay = app.add_subcommand("replay", "runs failures' files again");
+  auto* replay = app.add_subcommand("replay", "replay saved failures");
   replay->add_option("file", r.replay.files)->required();
-  replay->add_flag("--quiet", r.replay.quiet, "no trace");
+  replay->add_flag("--quiet", r.replay.quiet, "print no trace");
   return replay;
 }
 
 CLI::App* add_shrink(CLI::App& app, raw& r) {
-  auto* shrink = app.add_subcommand("shrink", "makes a failure as simple as it gets");
+  auto* shrink = app.add_subcommand("shrink", "shrink a saved failure to a minimal one");
   shrink->add_option("file", r.shrink.file)->required();
-  shrink->add_option("--to", r.shrink.to, "where the result goes (beside it: NAME.shrunk.json)");
-  shrink->add_option("--runs", r.shrink.runs_max, "at most so many runs (500)")
+  shrink->add_option("--to", r.shrink.to,
+                     "output file (default: NAME.shrunk.json beside the input)");
+  shrink->add_option("--runs", r.shrink.runs_max, "maximum number of runs (default 500)")
     ->check(CLI::Range(1, 1'000'000));
   return shrink;
 }
 
 CLI::App* add_list(CLI::App& app, raw& r) {
-  auto* list = app.add_subcommand("list", "scenarios, invariants, marks or bugs, one a line");
-  list->add_option("what", r.list_what, "scenarios, invariants, marks or bugs")
+  auto* list =
+    app.add_subcommand("list", "list scenarios, invariants, marks or bugs, one per line");
+  list->add_option("what", r.list_what, "scenarios, invariants, marks or bugs (default scenarios)")
     ->check(CLI::IsMember({"scenarios", "invariants", "marks", "bugs"}));
   r.list.swarm.seeds = 200;
   add_seeds(*list, r.list.swarm);
@@ -110,11 +121,11 @@ CLI::App* add_list(CLI::App& app, raw& r) {
 /// What a command needs that flags can't say.
 std::string complaint(const swarm_options& o) {
   if (o.seeds - 1 > std::numeric_limits<std::uint64_t>::max() - o.first_seed)
-    return "--first-seed: after " + std::to_string(o.first_seed) + " there are no "
-           + std::to_string(o.seeds) + " seeds\n";
+    return "--first-seed " + std::to_string(o.first_seed) + " plus --seeds "
+           + std::to_string(o.seeds) + " exceeds 2^64 - 1\n";
   if (o.scenario.empty() || find_scenario(o.scenario))
     return {};
-  return "--scenario: there is no scenario '" + o.scenario + "'; see troupe-sim list\n";
+  return "--scenario: unknown scenario '" + o.scenario + "'; see troupe-sim list\n";
 }
 
 sim_command wrong(std::string text) { return {.what = usage{std::move(text), 2}, .bug = {}}; }
@@ -123,7 +134,7 @@ sim_command command_of(const CLI::App& app, raw& r) {
   sim_command out{.what = usage{}, .bug = r.bug};
   if (app.got_subcommand("run")) {
     if (!find_scenario(r.run.scenario))
-      return wrong("there is no scenario '" + r.run.scenario + "'; see troupe-sim list\n");
+      return wrong("unknown scenario '" + r.run.scenario + "'; see troupe-sim list\n");
     out.what = r.run;
   } else if (app.got_subcommand("swarm")) {
     auto& o = r.swarm.swarm;
@@ -153,10 +164,10 @@ sim_command command_of(const CLI::App& app, raw& r) {
 
 sim_command parse_sim_command(std::vector<std::string> arguments) {
   raw r;
-  CLI::App app{"The deterministic simulator of Troupe clusters", "troupe-sim"};
+  CLI::App app{"Deterministic simulator of Troupe clusters", "troupe-sim"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string{"troupe-sim " TROUPE_VERSION});
-  app.add_option("--bug", r.bug, "wakes a planted bug (in a build that has them)");
+  app.add_option("--bug", r.bug, "enable a planted bug (requires a build with planted bugs)");
   for (auto* sub : {add_run(app, r), add_swarm(app, r), add_replay(app, r), add_shrink(app, r),
                     add_list(app, r)})
     sub->fallthrough();                             // --bug may stand behind the command
@@ -166,7 +177,7 @@ sim_command parse_sim_command(std::vector<std::string> arguments) {
   } catch (const CLI::ParseError& e) {
     // of a word that it does not know the library says only that a command is required
     if (auto rest = app.remaining(); app.get_subcommands().empty() && !rest.empty())
-      return wrong("there is no command or option '" + rest.front() + "'"
+      return wrong("unknown command or option '" + rest.front() + "'"
                    + did_you_mean(rest.front(), {"run", "swarm", "replay", "shrink", "list",
                                                  "--bug", "--version"})
                    + "; see troupe-sim --help\n");

@@ -47,7 +47,7 @@ result<std::vector<std::uint32_t>> picks_from_text(std::string_view text) {
     if (star != std::string_view::npos)
       good = good && read_number(word.substr(star + 1), times);
     if (!good || times > picks_max - out.size())
-      return make_failure(errc::corrupt, "picks: '" + std::string{word} + "' is none");
+      return make_failure(errc::corrupt, "picks: invalid pick '" + std::string{word} + "'");
     out.insert(out.end(), times, static_cast<std::uint32_t>(pick));
   }
   return out;

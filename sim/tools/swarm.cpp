@@ -130,10 +130,10 @@ std::vector<std::string> swarm_result::too_few() const {
       continue;
     auto of = name + ", " + std::to_string(sums.seeds) + " seeds: ";
     if (sums.events / sums.seeds < s->events_expected)
-      out.push_back(of + std::to_string(sums.events / sums.seeds) + " events a seed, not the "
-                    + std::to_string(s->events_expected) + " that it expects");
+      out.push_back(of + std::to_string(sums.events / sums.seeds)
+                    + " events per seed, expected at least " + std::to_string(s->events_expected));
     if (!s->fault_free && sums.faults == 0 && sums.trouble == 0)
-      out.push_back(of + "no fault at all");
+      out.push_back(of + "no faults injected");
   }
   return out;
 }
@@ -161,7 +161,7 @@ result<void> check_failures_directory(const std::string& path) {
   auto probe = path + "/.troupe-sim-" + std::to_string(::getpid());
   result<void> out;
   if (!fs::is_directory(path, why) || !write_failure(probe, {}))
-    out = make_failure(errc::io_failed, path + ": failures cannot be written to that directory");
+    out = make_failure(errc::io_failed, path + ": cannot write to the directory");
   fs::remove(probe, why);
   for (const auto& p : made)
     fs::remove(p, why);
@@ -246,7 +246,7 @@ void print_scenarios(std::FILE* to, const swarm_result& result) {
 
 void print(std::FILE* to, const swarm_result& result) {
   print_speed(to, result);
-  std::fputs("means a seed:\n", to);
+  std::fputs("means per seed:\n", to);
   print_scenarios(to, result);
   std::string line;
   for (std::uint8_t i = 0; i <= static_cast<std::uint8_t>(action_kind::slow_io); ++i) {

@@ -66,7 +66,7 @@ unique_ids unique_of(std::span<const std::int64_t> ids) {
 bag_entries entries_of(const sparse_ids& ids, const tensor& weights) {
   if (ids.dense_shape.size() < 2 || !is_sane(ids.dense_shape, dtype::i64))
     throw_failure(errc::shape_mismatch, "sparse ids: dense shape " + to_string(ids.dense_shape)
-                                          + ", needs at least 2 axes of sane extents");
+                                          + ", must have at least 2 axes with extents in range");
   expect_type("sparse ids' indices", ids.indices.type(), dtype::i64);
   expect_type("sparse ids' values", ids.values.type(), dtype::i64);
   const auto n = ids.values.size();

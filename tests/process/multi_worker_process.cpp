@@ -147,7 +147,7 @@ void check_failure(program& all, std::uint32_t survivor, std::uint32_t victim, s
                 all.report());
   bool names_operation = false;
   for (const auto* what : {"all_reduce", "broadcast", "all_gather", "barrier", "reduce of host",
-                           "exchange", "places of the replicas", "group epoch", "replicas"})
+                           "exchange", "replica addresses", "group epoch", "replicas"})
     names_operation = names_operation || text.find(what) != std::string::npos;
   CHECK_MESSAGE(names_operation, all.report());
   // Generous, for machines with more processes than cores.

@@ -11,7 +11,7 @@ void check_names_server(const tr::error& e, const std::string& server) {
   CHECK((e.code() == tr::errc::unavailable || e.code() == tr::errc::connection_lost
          || e.code() == tr::errc::connect_failed || e.code() == tr::errc::unknown_variable));
   CHECK(std::string{e.what()}.find(server) != std::string::npos);
-  // "the peer closed it" told nobody what to do now
+  // "closed by the peer" told nobody what to do now
   CHECK_MESSAGE(std::string{e.what()}.find("restore() the last checkpoint") != std::string::npos,
                 e.what());
 }

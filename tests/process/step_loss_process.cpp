@@ -115,7 +115,7 @@ TEST_CASE(
     FAIL("it never ends well");
   } catch (const tr::error& e) {
     CHECK(e.code() == tr::errc::poisoned);
-    CHECK(says(e.what(), "crashing_step took 5 workers with it: worker:0"));
+    CHECK(says(e.what(), "crashing_step lost 5 workers while it ran: worker:0"));
   }
   CHECK(shared_page::get().entered.load() == 5);
   for (int status : lives.statuses)
@@ -144,8 +144,8 @@ TEST_CASE(
     } catch (const tr::error& e) {
       CHECK(e.code() == tr::errc::poisoned);
       CHECK(says(e.what(),
-                 "took 2 workers with it: worker:0 (past its deadline of 300 ms), "
-                 "worker:0 (past its deadline of 300 ms)"));
+                 "lost 2 workers while it ran: worker:0 (exceeded its deadline of 300 ms), "
+                 "worker:0 (exceeded its deadline of 300 ms)"));
     }
     CHECK(shared_page::get().entered.load() == 2);
     for (int status : lives.statuses)
@@ -154,12 +154,11 @@ TEST_CASE(
   }
   unsetenv("TROUPE_TEST_STDERR");
   CHECK(says(text_of(path),
-             "troupe: worker:0: step 'endless_step', closure 1:1, attempt 1 ran past its "
-             "deadline of 300 ms; a step cannot be ended from outside, so this "
-             "process ends with code 75"));
+             "troupe: worker:0: step 'endless_step', closure 1:1, attempt 1 exceeded its deadline "
+             "of 300 ms; a running step cannot be stopped, so this process exits with code 75"));
   CHECK(says(told.first("endless_step"),
-             "attempt 1, on worker:0, was lost: past its deadline of "
-             "300 ms; it is run again, and fails as poisoned if that "
+             "attempt 1, on worker:0, was lost: exceeded its deadline of 300 ms; it is retried, "
+             "and fails as poisoned if this "
              "happens 1 more time"));
   std::remove(path.c_str());
 }

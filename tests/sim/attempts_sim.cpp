@@ -196,12 +196,12 @@ TEST_CASE(
   CHECK(seen.runs == 5);
   CHECK(out.event_counts.at("sim.left") == 5);
   CHECK(why.code == errc::poisoned);
-  CHECK(says(why.text, "closure 1:1 of crashing_step took 5 workers with it: worker:"));
+  CHECK(says(why.text, "closure 1:1 of crashing_step lost 5 workers while it ran: worker:"));
   auto lines = s.of("crashing_step");
   REQUIRE(!lines.empty());
   CHECK(says(lines[0], "closure 1:1 of crashing_step: attempt 1, on worker:"));
   CHECK(says(lines[0], "was lost with that worker ("));
-  CHECK(says(lines[0], "fails as poisoned if that happens 4 more times"));
+  CHECK(says(lines[0], "fails as poisoned if this happens 4 more times"));
 }
 
 TEST_CASE(
@@ -219,22 +219,22 @@ TEST_CASE(
   });
   CHECK(seen.runs == 3);
   CHECK(why.code == errc::poisoned);
-  CHECK(says(why.text, "took 3 workers with it: worker:"));
-  CHECK(says(why.text, "(past its deadline of 500 ms)"));
+  CHECK(says(why.text, "lost 3 workers while it ran: worker:"));
+  CHECK(says(why.text, "(exceeded its deadline of 500 ms)"));
   int left = 0;
   for (const auto& e : out.exits)
     left += e.how == exit_record::left && e.code == 75;
   CHECK(left == 3);
-  auto of_workers = s.of("ends with code 75");
+  auto of_workers = s.of("exits with code 75");
   REQUIRE(of_workers.size() == 3); // each, before it went
   CHECK(says(of_workers[0],
-             "step 'endless_step', closure 1:1, attempt 1 ran past its deadline of 500 "
+             "step 'endless_step', closure 1:1, attempt 1 exceeded its deadline of 500 "
              "ms"));
   auto of_chief = s.of("more time");
   REQUIRE(!of_chief.empty());
   CHECK(says(of_chief[0], "closure 1:1 of endless_step: attempt 1, on worker:"));
   CHECK(says(of_chief[0], "was lost: past its deadline of 500 ms"));
-  CHECK(says(of_chief[0], "if that happens 2 more times"));
+  CHECK(says(of_chief[0], "if this happens 2 more times"));
 }
 
 // --- one reset of a channel ends the run

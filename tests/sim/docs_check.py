@@ -19,7 +19,7 @@ import sys
 
 BEGIN = "<!-- planted bugs: written by ./dev planted -->"
 END = "<!-- end of planted bugs -->"
-PAGES_THAT_QUOTE = {"docs/simulation.md": 1, "docs/strategies.md": 1}
+PAGES_THAT_QUOTE = {"docs/parameter_servers.md": 1, "docs/simulation.md": 1, "docs/strategies.md": 1}
 MARK = re.compile(r"^<!-- from ", re.M)
 QUOTE = re.compile(r"<!-- from (\S+) -->\n```\w*\n(.*?)^```$", re.S | re.M)
 

@@ -112,7 +112,7 @@ TEST_CASE("a worker whose welcome is answered late still gets work") {
 
 TEST_CASE("a worker that was started again is not taken for the one before it") {
   // What that one had sent of a handshake lay at the others' doors, and was paired with the new
-  // one's: "does not know the group's token".
+  // one's: "does not have the group's token".
   auto why = why_failed("equal_workers", 47);
   CHECK_MESSAGE(why.empty(), why);
 }

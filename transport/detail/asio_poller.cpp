@@ -36,8 +36,8 @@ public:
   asio_poller(clock_port& clock, duration spin) : clock_{clock}, spin_{spin} {
     wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (wake_fd_ < 0)
-      throw_failure(errc::unavailable,
-                    std::string{"poller: no descriptor for wake-ups: "} + std::strerror(errno));
+      throw_failure(errc::unavailable, std::string{"poller: cannot create the wake-up descriptor: "}
+                                         + std::strerror(errno));
   }
   ~asio_poller() override { ::close(wake_fd_); }
   asio_poller(const asio_poller&) = delete;

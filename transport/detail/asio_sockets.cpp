@@ -88,7 +88,7 @@ result<std::vector<tcp::endpoint>> resolve(asio::io_context& io, const std::stri
       out.push_back(entry.endpoint());
   if (out.empty())
     return make_failure(errc::unavailable,
-                        "address \"" + address + "\": the host is not found: " + ec.message());
+                        "address \"" + address + "\": cannot resolve the host: " + ec.message());
   return out;
 }
 
@@ -105,7 +105,7 @@ result<tcp::socket> connect_socket(asio::io_context& io, const tcp::endpoint& to
   if (ec == asio::error::in_progress || ec == asio::error::would_block) {
     while (!poll_one(out.native_handle(), POLLOUT, time_left(clock, deadline)))
       if (clock.now() >= deadline)
-        return cannot_connect(errc::deadline, address, "no answer before the deadline");
+        return cannot_connect(errc::deadline, address, "deadline exceeded");
     int why = 0;
     socklen_t size = sizeof why;
     ::getsockopt(out.native_handle(), SOL_SOCKET, SO_ERROR, &why, &size);
@@ -115,7 +115,7 @@ result<tcp::socket> connect_socket(asio::io_context& io, const tcp::endpoint& to
     return cannot_connect(address, ec);
   // A free port of the ephemeral range can be drawn as our own: the socket then talks to itself.
   if (const tcp::endpoint local = out.local_endpoint(ec); !ec && local == to)
-    return cannot_connect(errc::connect_failed, address, "nobody listens there");
+    return cannot_connect(errc::connect_failed, address, "connection refused");
   set_up_connected(out, to);
   return out;
 }

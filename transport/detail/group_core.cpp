@@ -63,7 +63,8 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
                                 [this](const collective_member& m) { return m.id == id_; });
   if (own == members.end())
     return make_failure(errc::invalid_argument, "group " + options_.name + ": member id "
-                                                  + std::to_string(id_) + " is not in the list");
+                                                  + std::to_string(id_)
+                                                  + " is not in the member list");
   if (epoch <= spec_.epoch)
     return make_failure(
       errc::invalid_argument,
@@ -230,7 +231,8 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
       failure why = std::move(moved.error());
       const bool is_lost = why.code == errc::connection_lost;
       if (is_lost)
-        why = make_failure(errc::peer_lost, name_of(spec_.members, peer) + " is gone: " + why.text);
+        why =
+          make_failure(errc::peer_lost, name_of(spec_.members, peer) + " was lost: " + why.text);
       end(task, std::move(why), is_lost ? std::vector{peer} : std::vector<std::uint32_t>{});
     } else if (*moved) {
       idle = 0;
@@ -279,7 +281,7 @@ bool group_core::look_around(collective_engine& engine, const collective_task& t
     if (!engine.done() && (!last || engine.ends_with(peer)))
       end(task,
           make_failure(errc::peer_lost,
-                       name_of(spec_.members, peer) + " is gone: its connection has ended"),
+                       name_of(spec_.members, peer) + " was lost: its connection ended"),
           {peer});
   }
   return ended_ && engine.give_up();
@@ -294,8 +296,7 @@ bool group_core::sleep(collective_engine& engine, const collective_task& task, t
   if (now >= deadline && !ended_) {
     const std::vector<std::uint32_t> missing = silent(engine);
     if (engine.give_up()) {
-      end(task,
-          make_failure(errc::deadline, "the deadline passed while it waited for " + names(missing)),
+      end(task, make_failure(errc::deadline, "deadline exceeded waiting for " + names(missing)),
           missing);
       return true;
     }
@@ -332,7 +333,7 @@ std::vector<std::uint32_t> group_core::silent(const collective_engine& engine) c
 void group_core::end(const collective_task& task, failure why, std::vector<std::uint32_t> missing) {
   if (why.code == errc::mismatch)
     return end_by_mismatch(task, std::move(why));
-  why.text = whole_name(task) + ": " + why.text + "; what it writes to is undefined";
+  why.text = whole_name(task) + ": " + why.text + "; the contents of the output are undefined";
   end_epoch(std::move(why), std::move(missing));
 }
 
@@ -345,9 +346,9 @@ void group_core::end_by_mismatch(const collective_task& task, failure why) {
   const std::string others = others_doings(own);
   const std::lock_guard lock{mutex_};
   if (ended_why_->code == errc::mismatch && !others.empty())
-    ended_why_->text = whole_name(task)
-                       + ": the members do not do the same: " + name_of(spec_.members, rank())
-                       + " does " + own + others + "; what it writes to is undefined";
+    ended_why_->text = whole_name(task) + ": the members called different operations: "
+                       + name_of(spec_.members, rank()) + " called " + own + others
+                       + "; the contents of the output are undefined";
 }
 
 /// ", member 1 (...) does all_gather f32[2]": what others do instead, once one has said so. Waits
@@ -362,7 +363,7 @@ std::string group_core::others_doings(const std::string& own) {
       const auto& said = channels_->said(peer);
       all = all && (peer == rank() || said || channels_->is_gone(peer));
       if (said && !said->doing.empty() && said->doing != own)
-        out += ", " + name_of(spec_.members, peer) + " does " + said->doing;
+        out += ", " + name_of(spec_.members, peer) + " called " + said->doing;
     }
     const time_point now = env_.clock.now();
     if (!out.empty() || all || now >= until)

@@ -107,7 +107,7 @@ private:
   failure passed_by(group_epoch newest) {
     outcome_.newest = newest;
     return make_failure(errc::fenced, "group epoch " + epoch_text()
-                                        + " is over: other members are in epoch "
+                                        + " has ended: other members are in epoch "
                                         + std::to_string(static_cast<std::uint32_t>(newest)));
   }
 
@@ -115,8 +115,8 @@ private:
     for (std::uint32_t rank = 0; rank < peers_.size(); ++rank)
       if (rank != spec_.rank && !peers_[rank].ready)
         outcome_.missing.push_back(rank);
-    return make_failure(errc::deadline,
-                        "group epoch " + epoch_text() + " waited in vain for " + absent());
+    return make_failure(
+      errc::deadline, "timed out waiting for " + absent() + " to join group epoch " + epoch_text());
   }
 
   /// Those who are not there, and why if it is known.
@@ -183,12 +183,12 @@ private:
   /// What a caller with another list is told. One that stands in this list too will never come with
   /// this one: then nor can this member's epoch form.
   std::string why_other(const group_hello& hello) {
-    const auto other = "group epoch " + epoch_text() + " has other members here";
+    const auto other = "group epoch " + epoch_text() + " has a different member list here";
     if (!spec_.list_is_given || hello.members == members_ || list_.empty() || hello.list.empty())
       return other;
     const auto [name, address] = list_line(hello.list, hello.from);
     const auto& self = spec_.members[spec_.rank];
-    auto text = "the lists of members differ: "
+    auto text = "the member lists differ: "
                 + difference({self.name + " at " + self.address, list_},
                              {name + " at " + address, hello.list});
     for (const auto& each : spec_.members)
@@ -390,7 +390,7 @@ private:
         break;
       default: break;
     }
-    return wrong_peer(rank, " answered with something else");
+    return wrong_peer(rank, " sent a malformed answer");
   }
 
   failure wrong_peer(std::uint32_t rank, const std::string& what) const {
@@ -401,10 +401,10 @@ private:
     peer& at = peers_[rank];
     const auto challenge = decode_challenge(meta);
     if (!challenge)
-      return wrong_peer(rank, " answered with something else");
+      return wrong_peer(rank, " sent a malformed answer");
     if (door_.token().empty())
-      return wrong_peer(
-        rank, " asks for the group's token, and there is none here: " + std::string{token_advice});
+      return wrong_peer(rank, " requires the group's token, but this process has none: "
+                                + std::string{token_advice});
     group_proof proof{door_.fresh_challenge(),
                       dialer_code(door_.token(), hello_to(rank, is_data), *challenge)};
     (is_data ? at.data_is_settled : at.is_asked) = true;
@@ -428,12 +428,12 @@ private:
   result<bool> welcomed(std::uint32_t rank, const std::optional<group_welcome>& said) {
     peer& at = peers_[rank];
     if (!said || said->hello.epoch != spec_.epoch || said->hello.from != rank)
-      return wrong_peer(rank, " answered with something else");
+      return wrong_peer(rank, " sent a malformed answer");
     const auto& token = door_.token();
     if (!token.empty()
         && !(at.is_asked && at.data_is_settled
              && same_code(said->code, answer_code(token, said->hello, at.asked))))
-      return wrong_peer(rank, " does not know the group's token: " + std::string{token_advice});
+      return wrong_peer(rank, " does not have the group's token: " + std::string{token_advice});
     at.channels.locality = said->hello.locality;
     at.ready = true;
     // If it ends from here on, the first operation finds out; waits would only spin on it.

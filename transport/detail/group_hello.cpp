@@ -128,7 +128,7 @@ std::string difference(const named_list& ours, const named_list& theirs) {
   const auto b = lines_of(theirs.text);
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
     if (a[i] != b[i])
-      return "in place " + std::to_string(i) + " " + ours.whose + " has " + a[i] + ", "
+      return "at index " + std::to_string(i) + " " + ours.whose + " has " + a[i] + ", "
              + theirs.whose + " has " + b[i];
   return ours.whose + " has " + std::to_string(a.size()) + " members, " + theirs.whose + " has "
          + std::to_string(b.size());

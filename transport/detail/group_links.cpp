@@ -146,7 +146,7 @@ bool group_door::pump(group_epoch epoch, time_point now, collective_counters& co
       return false;
     ++counters.callers_refused;
     const auto over = std::to_string(static_cast<std::uint32_t>(who.said->epoch));
-    refuse(std::move(who), errc::fenced, "group epoch " + over + " is over", epoch);
+    refuse(std::move(who), errc::fenced, "group epoch " + over + " has ended", epoch);
     return true;
   });
   return news;
@@ -170,12 +170,14 @@ group_door::progress group_door::hear(caller& who, time_point now) {
     if (other_version) {
       const auto theirs = hello ? "version " + std::to_string(hello->version) : "another version";
       refuse(std::move(who), errc::wrong_peer,
-             "the caller speaks " + theirs + " of the group protocol, this is version "
-               + std::to_string(group_protocol_version) + ": start all workers from one build");
+             "the caller uses " + theirs + " of the group protocol, this process uses version "
+               + std::to_string(group_protocol_version)
+               + ": start all workers from the same build");
       return progress::refused;
     }
     if (!hello || hello->group != group_) {
-      refuse(std::move(who), errc::wrong_peer, "this is no member of the caller's group");
+      refuse(std::move(who), errc::wrong_peer,
+             "this process is not a member of the caller's group");
       return progress::refused;
     }
     if (token_.empty()) {
@@ -193,10 +195,10 @@ group_door::progress group_door::hear(caller& who, time_point now) {
   const auto proof = kind == group_frame::proof ? decode_proof(who.reader.meta()) : std::nullopt;
   if (!proof || !same_code(proof->code, dialer_code(token_, *who.claims, who.asked))) {
     if (refused_.size() < refused_max)
-      refused_.emplace_back(who.claims->from, "it calls, and does not know the group's token: "
-                                                + std::string{token_advice});
+      refused_.emplace_back(who.claims->from,
+                            "it connected without the group's token: " + std::string{token_advice});
     refuse(std::move(who), errc::wrong_peer,
-           "the caller does not know the group's token: " + std::string{token_advice});
+           "the caller does not have the group's token: " + std::string{token_advice});
     return progress::refused;
   }
   who.asks = proof->mine;

@@ -180,7 +180,7 @@ result<void> host_engine::check_operations() {
     if (area_.seat(peer).operations[operation_ % host_seat::remembered] != own) {
       blamed_ = peer;
       return make_failure(errc::mismatch,
-                          "member " + std::to_string(peer) + " calls another operation");
+                          "member " + std::to_string(peer) + " calls a different operation");
     }
   checked_ = true;
   return {};

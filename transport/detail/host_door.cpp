@@ -77,7 +77,7 @@ result<owned_fd> enter_door(const std::string& endpoint) {
     return no_door(errno == ECONNREFUSED ? errc::connect_failed : errc::unavailable, endpoint);
   // Anybody can take a name; what is behind it must be of the same user.
   if (!peer_of(out.get()).same_user)
-    return make_failure(errc::unavailable, "door of " + endpoint + ": another user's");
+    return make_failure(errc::unavailable, "door of " + endpoint + ": it belongs to another user");
   return out;
 }
 

@@ -40,7 +40,7 @@ result<link_memory> link_memory::adopt(owned_fd memory, std::uint64_t ring_bytes
                         "shared memory: rings of " + std::to_string(ring_bytes) + " bytes");
   const auto bytes = static_cast<std::size_t>(ring_bytes);
   if (!is_sealed_memory(memory.get(), link_page_bytes + 2 * bytes))
-    return make_failure(errc::unavailable, "shared memory: the descriptor is something else");
+    return make_failure(errc::unavailable, "shared memory: unexpected kind of descriptor");
   return map(std::move(memory), bytes);
 }
 
@@ -65,7 +65,7 @@ result<link_memory> link_memory::map(owned_fd memory, std::size_t ring_bytes) {
              ring_bytes);
   if (!ok)
     return make_failure(errc::unavailable, "shared memory: rings of " + std::to_string(ring_bytes)
-                                             + " bytes can't be mapped: " + std::strerror(errno));
+                                             + " bytes cannot be mapped: " + std::strerror(errno));
   out.fd_ = std::move(memory);
   return out;
 }
@@ -212,14 +212,14 @@ void host_link::close() {
 }
 
 failure host_link::lost() const {
-  const char* const why = closed_ ? "it was closed here" : "the peer closed it";
+  const char* const why = closed_ ? "closed by this process" : "closed by the peer";
   return make_failure(errc::connection_lost, "connection with " + peer_ + ": " + why);
 }
 
 failure host_link::nonsense() {
   broken_ = true;
-  return make_failure(errc::bad_frame, "shared memory with " + peer_
-                                         + ": an index that is ahead of what was written");
+  return make_failure(errc::bad_frame,
+                      "shared memory with " + peer_ + ": a read index beyond the data written");
 }
 
 // --- sending

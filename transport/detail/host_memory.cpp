@@ -61,13 +61,13 @@ host_memory& host_memory::operator=(host_memory&& other) noexcept {
 result<owned_fd> make_sealed_memory(std::size_t bytes) {
   owned_fd out{::memfd_create("troupe-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!out)
-    return no_memory("no descriptor");
+    return no_memory("cannot create a memory descriptor");
   const file_size_limit_fails here; // memory counts as a file
   if (::ftruncate(out.get(), static_cast<off_t>(bytes)) != 0)
     return no_memory(std::to_string(bytes) + " bytes");
   // Nobody can make a reader fault by shortening it.
   if (::fcntl(out.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return no_memory("its size can't be sealed");
+    return no_memory("cannot seal the size");
   return out;
 }
 
@@ -96,7 +96,8 @@ result<host_memory> host_memory::open(std::int64_t pid, std::int64_t fd, std::si
   if (out.fd_ < 0)
     return no_memory(path);
   if (!is_sealed_memory(out.fd_, bytes))
-    return make_failure(errc::unavailable, "shared memory: " + path + " is something else");
+    return make_failure(errc::unavailable,
+                        "shared memory: " + path + " is not sealed shared memory");
   if (auto ok = out.map(bytes); !ok)
     return ok.error();
   out.close_door();
@@ -107,7 +108,7 @@ result<void> host_memory::map(std::size_t bytes) {
   void* const at =
     ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, 0);
   if (at == MAP_FAILED)
-    return no_memory(std::to_string(bytes) + " bytes can't be mapped");
+    return no_memory(std::to_string(bytes) + " bytes cannot be mapped");
   data_ = static_cast<std::byte*>(at);
   size_ = bytes;
   return {};

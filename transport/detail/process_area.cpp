@@ -85,7 +85,7 @@ result<bool> process_engine::step() {
     switch (static_cast<process_area::stage>(state & 0xff)) {
       case process_area::stage::mismatch:
         phase_ = phase::left;
-        return make_failure(errc::mismatch, "another member calls another operation");
+        return make_failure(errc::mismatch, "another member calls a different operation");
       case process_area::stage::revoked: return false; // the group hears why
       case process_area::stage::single: phase_ = phase::work; break;
       case process_area::stage::shared:

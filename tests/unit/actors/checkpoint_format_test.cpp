@@ -101,10 +101,10 @@ TEST_CASE("checkpoint: unknown names and rows out of range are errors that name 
   expect(reader->extra("nothing"), errc::unknown_name, "nothing");
   CHECK(reader->find("nobody") == nullptr);
   expect(checkpoint_reader::open_latest(disk, "elsewhere"), errc::not_found,
-         "there is no checkpoint in elsewhere: there is no such directory"); // not "list elsewhere"
+         "no checkpoint in elsewhere: the directory does not exist"); // not "list elsewhere"
   REQUIRE(disk.make_directories("bare"));
   expect(checkpoint_reader::open_latest(disk, "bare"), errc::not_found,
-         "there is no checkpoint in bare: nothing was saved there");
+         "no checkpoint in bare: the directory contains no checkpoint");
 }
 
 TEST_CASE(
@@ -128,8 +128,8 @@ TEST_CASE(
          {{{0, 2}, {3, 2}}, "rows [2, 3) are missing"},
          {{{1, 4}}, "rows [0, 1) are missing"},
          {{{0, 4}}, "rows [4, 5) are missing"},
-         {{{0, 3}, {2, 3}}, "rows [2, 3) stand there twice"},
-         {{{0, 5}, {0, 5}}, "stand there twice"},
+         {{{0, 3}, {2, 3}}, "rows [2, 3) are listed twice"},
+         {{{0, 5}, {0, 5}}, "are listed twice"},
          {{{0, 0}}, "rows [0, 5) are missing"}}) {
     auto done = commit(slices);
     REQUIRE_FALSE(done);

@@ -102,7 +102,7 @@ TEST_CASE("checkpoint: a link to a checkpoint, or to one of its files, is refuse
   CHECK(stamp_of(*reader) == 1);
   REQUIRE(reader->refused().size() == 1);
   CHECK(reader->refused()[0].path == at.ckpts() + "/ckpt-9");
-  CHECK(says(reader->refused()[0].why, "ckpt-9 is a link, and none is followed below"));
+  CHECK(says(reader->refused()[0].why, "ckpt-9 is a symbolic link; links are not followed below"));
   fs::remove(at.ckpts() + "/ckpt-9");
   for (const char* name : {"manifest", "data-00000"}) {
     const auto file = fs::path{at.ckpts()} / "ckpt-1" / name;
@@ -137,7 +137,7 @@ TEST_CASE("checkpoint: FIFOs with the names of checkpoints, files and the lock h
   REQUIRE(reader);
   CHECK(stamp_of(*reader) == 1);
   CHECK(reader->refused().size() == 2);
-  CHECK(says(reader->refused()[1].why, "ckpt-5/manifest: is a FIFO, no plain file"));
+  CHECK(says(reader->refused()[1].why, "ckpt-5/manifest: is a FIFO, not a regular file"));
   REQUIRE(save_at(disk, at.ckpts(), 2));
   CHECK(fs::exists(at.ckpts() + "/ckpt-8/manifest"));
   fifo(".troupe-lock");
@@ -155,7 +155,7 @@ TEST_CASE("checkpoint: a folder has one writer at a time, and the next once that
     auto no = second.begin();
     REQUIRE_FALSE(no);
     CHECK(no.error().code == errc::try_again);
-    CHECK(says(no.error(), "another one is writing a checkpoint there"));
+    CHECK(says(no.error(), "another writer holds the lock of the directory"));
     CHECK_FALSE(second.commit());
   }
   REQUIRE(save(disk, 5, 2, small_files).error().code == errc::try_again);
@@ -213,7 +213,7 @@ TEST_CASE("checkpoint: a save that would get a number too high is refused, and n
     auto no = save(disk, 2);
     REQUIRE_FALSE(no);
     CHECK(no.error().code == errc::out_of_range);
-    CHECK(says(no.error(), "ckpts/" + name + ": no number is left above it"));
+    CHECK(says(no.error(), "ckpts/" + name + ": its number leaves none"));
     CHECK(latest_stamp(disk) == 1);
     REQUIRE(disk.remove("ckpts/" + name));
     REQUIRE(save(disk, 3));
@@ -231,7 +231,8 @@ TEST_CASE("checkpoint: a reader names checkpoints whose number is too high inste
   auto none = checkpoint_reader::open_latest(disk, "ckpts");
   REQUIRE_FALSE(none);
   CHECK(none.error().code == errc::corrupt);
-  CHECK(says(none.error(), "ckpts/ckpt-999999999999999999: its number is above the highest"));
+  CHECK(
+    says(none.error(), "ckpts/ckpt-999999999999999999: the number exceeds the highest allowed"));
   REQUIRE(disk.remove("ckpts/ckpt-999999999999999999"));
   REQUIRE(save(disk, 1));
   REQUIRE(disk.make_directories("ckpts/ckpt-999999999999999999"));

@@ -506,7 +506,7 @@ TEST_CASE(
   auto raised = w.queue->wait(w.world.now());
   CHECK(raised.error().code == errc::poisoned);
   CHECK(raised.error().text
-        == "closure 3:1 of step_7 took 3 workers with it: worker:4, worker:0, worker:2");
+        == "closure 3:1 of step_7 lost 3 workers while it ran: worker:4, worker:0, worker:2");
 }
 
 TEST_CASE(
@@ -518,7 +518,8 @@ TEST_CASE(
   w.queue->put_back(w.take_one(4), put_back_reason::worker_lost_running, late);
   w.queue->put_back(w.take_one(1), put_back_reason::worker_lost_running, worker_n(1));
   CHECK(w.queue->wait(w.world.now()).error().text
-        == "closure 3:1 of step_7 took 2 workers with it: worker:4 (past its deadline of 500 ms), "
+        == "closure 3:1 of step_7 lost 2 workers while it ran: "
+           "worker:4 (exceeded its deadline of 500 ms), "
            "worker:1");
 }
 

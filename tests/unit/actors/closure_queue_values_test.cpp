@@ -42,7 +42,9 @@ TEST_CASE("PS-D8 a cancelled closure's value says so and to schedule it again") 
   CHECK(!w.queue->wait(w.world.now()));
   CHECK(b->status == remote_status::cancelled);
   CHECK(b->why.code == errc::cancelled);
-  CHECK(b->why.text.find("closure 3:2 of step_7 was cancelled, schedule it again") == 0);
+  CHECK(b->why.text.find(
+          "closure 3:2 of step_7 was cancelled: another closure failed; schedule it again")
+        == 0);
 }
 
 TEST_CASE("PS-D9 an aborted value is waited for by what takes it, and feeds it once rebuilt") {

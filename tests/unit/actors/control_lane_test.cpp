@@ -246,13 +246,12 @@ TEST_CASE("control lane: whoever does not belong here is refused, and hears why"
     {with([](auto& o) { o.cluster = "other", o.token = "secret"; }), worker(1),
      "cluster 'other', here 'test'"},
     {abroad(), worker(1),
-     "no token, here is one: all processes of a cluster need the same TROUPE_TOKEN"},
-    {with([](auto& o) { o.token = "guess"; }), worker(1), "another token than here: all processes"},
+     "the token is missing: all processes of a cluster need the same TROUPE_TOKEN"},
+    {with([](auto& o) { o.token = "guess"; }), worker(1), "wrong token: all processes"},
     {with([](auto& o) { o.token = "secret"; }),
      {{.job = job_kind::ps, .index = 1}, {.counter = 1, .nonce = 1}},
-     "only members that are workers have links"},
-    {with([](auto& o) { o.token = "secret"; }), worker(1, 0),
-     "only members that are workers have links"}};
+     "only workers may open a link"},
+    {with([](auto& o) { o.token = "secret"; }), worker(1, 0), "only workers may open a link"}};
   for (const auto& x : all) {
     CAPTURE(x.text);
     pair p{{}, home, x.as};

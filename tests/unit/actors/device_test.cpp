@@ -113,7 +113,7 @@ TEST_CASE("device actor: a device that is not there is refused, saying what is")
   auto none = s.plane->open({device_kind::gpu, 5});
   REQUIRE(!none);
   CHECK(none.error().code == errc::device_unavailable);
-  CHECK(none.error().text.find("there is no gpu:5; devices here: gpu:0 gpu:1") == 0);
+  CHECK(none.error().text.find("gpu:5 does not exist; available devices: gpu:0 gpu:1") == 0);
   CHECK(s.plane->close(after(s.env.clock.now(), 5s)));
 }
 

@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK(say({job_kind::chief, 0}).code == errc::task_taken);
   CHECK(say({job_kind::chief, 1}).code == errc::task_taken);
   CHECK(say({job_kind::evaluator, 0}).code == errc::bad_config);
-  CHECK(say({static_cast<job_kind>(9), 0}).text.find("no such job") != std::string::npos);
+  CHECK(say({static_cast<job_kind>(9), 0}).text.find("unknown job") != std::string::npos);
   CHECK(j.core.current().epoch == epoch_no{});
 }
 
@@ -323,13 +323,13 @@ TEST_CASE(
     return x;
   };
   const auto none = refusal(with.core.on_hello(hello_with(""), hello_no{1}, with.now));
-  CHECK(none.text.find("it has no token and the coordinator one") != std::string::npos);
+  CHECK(none.text.find("it has no token, but the coordinator requires one") != std::string::npos);
   const auto other = refusal(with.core.on_hello(hello_with("wrong"), hello_no{1}, with.now));
   CHECK(other.text.find("its token is not the coordinator's") != std::string::npos);
   judge without;
   const auto only_it =
     refusal(without.core.on_hello(hello_with("right"), hello_no{1}, without.now));
-  CHECK(only_it.text.find("it has a token and the coordinator none") != std::string::npos);
+  CHECK(only_it.text.find("it has a token, but the coordinator has none") != std::string::npos);
   for (const auto& why : {none, other, only_it}) {
     CHECK(why.code == errc::wrong_peer);
     CHECK(why.text.find("TROUPE_TOKEN") != std::string::npos);

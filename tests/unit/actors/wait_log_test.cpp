@@ -21,8 +21,8 @@ TEST_CASE("wait_log: who waits in vain is told how often, how it ended and why, 
   CHECK_FALSE(log.due(after(begun, 4s)));
   log.ended(make_failure(errc::fenced, "epoch 3 is over"));
   CHECK(log.due(after(begun, 6s))
-        == "3 tries in 6 s came to nothing (fenced once, peer_lost 2 times), the last by fenced: "
-           "epoch 3 is over");
+        == "3 attempts in 6 s failed (fenced once, peer_lost 2 "
+           "times); last error: fenced: epoch 3 is over");
   CHECK_FALSE(log.due(after(begun, 10s))); // told at 6
   CHECK(log.due(after(begun, 11s)));
   CHECK(log.tries() == 3);

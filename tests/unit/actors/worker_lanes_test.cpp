@@ -439,7 +439,7 @@ TEST_CASE(
   REQUIRE(t.made.size() == 1);
   CHECK(t.made[0].why.code == errc::deadline);
   CHECK(t.made[0].why.text
-        == "the function 'lanes_test.make_for_ever' of resource 4 ran past its deadline of 1 ms");
+        == "the function 'lanes_test.make_for_ever' of resource 4 exceeded its deadline of 1 ms");
   the_door.let_go(); // what it makes now is nobody's
   t.push({t.order("use", 3)});
   CHECK(t.ended(1)[0].why.code == errc::input_failed);
@@ -604,6 +604,6 @@ TEST_CASE("a hung step is named with its function, attempt and deadline") {
     why = t.lanes->give_up_hung();
   REQUIRE(why);
   CHECK(why->text
-        == "step 'lanes_test.stand', closure 1:7, attempt 1 ran past its deadline of 1 ms");
+        == "step 'lanes_test.stand', closure 1:7, attempt 1 exceeded its deadline of 1 ms");
   CHECK(t.ended(1).at(0).why.text == why->text);
 }

@@ -86,11 +86,11 @@ TEST_CASE("the first function in which two programs differ is named, with the si
   auto ours = lines({{"a", "int ()"}, {"c", "int ()"}});
   CHECK(first_difference(ours, ours).empty());
   auto more = first_difference(ours, lines({{"a", "int ()"}, {"b", "int ()"}, {"c", "int ()"}}));
-  CHECK(more == "the builds differ: function 'b' is in the other one and not in this build");
+  CHECK(more == "the builds differ: function 'b' is in the other build but not in this build");
   auto fewer = first_difference(ours, lines({{"a", "int ()"}}));
-  CHECK(fewer == "the builds differ: function 'c' is in this build and not in the other one");
+  CHECK(fewer == "the builds differ: function 'c' is in this build but not in the other build");
   auto named = first_difference(ours, lines({{"a", "int ()"}}), "the coordinator's", "worker:1's");
-  CHECK(named == "the builds differ: function 'c' is in the coordinator's and not in worker:1's");
+  CHECK(named == "the builds differ: function 'c' is in the coordinator's but not in worker:1's");
   auto other = first_difference(ours, lines({{"a", "int (int)"}, {"c", "int ()"}}));
   CHECK(other.find("'a'") != std::string::npos);
   CHECK(other.find("int ()") != std::string::npos);
@@ -101,8 +101,7 @@ TEST_CASE("a function that differs was told by the linker's name: it is demangle
   const auto why = first_difference(lines({{"Z4mainEUlvE1_", "void ()"}}), {});
   CHECK(
     why
-    == "the builds differ: function 'main::{lambda()#3}' is in this build and not in the other "
-       "one");
+    == "the builds differ: function 'main::{lambda()#3}' is in this build but not in the other build");
   function_table t;
   try {
     t.index_of("Z4mainEUlvE1_");

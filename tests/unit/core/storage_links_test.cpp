@@ -55,7 +55,7 @@ void refused(const result<T>& x, const std::string& part) {
 
 /// What every folder does with links, whichever storage it is of.
 void check_folder(storage_port& folder) {
-  const std::string link = "is a link, and none is followed below";
+  const std::string link = "is a symbolic link; links are not followed below";
   CHECK(*folder.kind("away") == file_kind::link);
   CHECK(*folder.kind("file") == file_kind::link);
   CHECK(*folder.kind("sub") == file_kind::directory);
@@ -163,17 +163,17 @@ TEST_CASE("posix storage: a FIFO, a socket or a device is no file to read, and n
   auto disk = detail::make_posix_storage();
   auto folder = disk->folder((at.path / "in").string());
   REQUIRE(folder);
-  refused(disk->open(fifo), fifo + ": is a FIFO, no plain file");
-  refused((*folder)->open("fifo"), "is a FIFO, no plain file");
-  refused(disk->open("/dev/zero"), "is a device, no plain file");
-  refused(disk->create(fifo), "is a FIFO or a socket that nobody reads");
-  refused((*folder)->create("fifo"), "that nobody reads");
-  refused((*folder)->lock("fifo"), "is a FIFO, no plain file");
+  refused(disk->open(fifo), fifo + ": is a FIFO, not a regular file");
+  refused((*folder)->open("fifo"), "is a FIFO, not a regular file");
+  refused(disk->open("/dev/zero"), "is a device, not a regular file");
+  refused(disk->create(fifo), "is a FIFO or a socket without a reader");
+  refused((*folder)->create("fifo"), "without a reader");
+  refused((*folder)->lock("fifo"), "is a FIFO, not a regular file");
   CHECK(*(*folder)->kind("fifo") == file_kind::other);
   // With a reader it is written to, as a pipe is; but not below a folder.
   const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
-  refused((*folder)->create("fifo"), "is a FIFO, no plain file");
+  refused((*folder)->create("fifo"), "is a FIFO, not a regular file");
   auto out = disk->create(fifo);
   REQUIRE(out);
   REQUIRE((*out)->write(std::as_bytes(std::span{"hello", 5})));

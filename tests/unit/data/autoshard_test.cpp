@@ -112,7 +112,7 @@ TEST_CASE("SYNC-ASH-4 FILE by name with fewer files than workers is an error wit
     auto got = why(x, ports, 3, 0, policy::file);
     CHECK(got.code == errc::invalid_argument);
     CHECK(holds(got.text, "2 files for 3 workers"));
-    CHECK(holds(got.text, "not enough for every worker"));
+    CHECK(holds(got.text, "fewer than one per worker"));
   }
   auto enough = share(dataset::files({"lines/*"}).flat_map(read_lines), ports, 2, 1, policy::file);
   CHECK(texts(enough.share, ports.context()).size() == 5);
@@ -152,7 +152,7 @@ TEST_CASE("SYNC-ASH-7 AUTO is FILE where a reader is found, else DATA and says w
   CHECK(files.note.empty());
   auto range = share(dataset::range(4), ports, 2, 1, policy::automatic);
   CHECK(range.policy == policy::data);
-  CHECK(holds(range.note, "no file reader in range(0, 4, 1); every worker reads all of it"));
+  CHECK(holds(range.note, "no file reader in range(0, 4, 1); every worker reads the whole input"));
   CHECK(flat(range.share, ports.context()) == values{1, 3});
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("SYNC-ASH-11 workers below 1 or an index outside are refused by name a
     return got.text;
   };
   CHECK(holds(text_of_failure(0, 0), "workers is 0"));
-  CHECK(holds(text_of_failure(2, 2), "index is 2, not from 0 to 1"));
+  CHECK(holds(text_of_failure(2, 2), "index is 2, expected 0 to 1"));
   CHECK(holds(text_of_failure(2, -1), "index is -1"));
   CHECK(
     holds(why(dataset::range(4), ports, 2, 0, static_cast<policy>(9)).text, "autoshard_policy(9)"));

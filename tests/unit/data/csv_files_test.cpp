@@ -65,7 +65,7 @@ TEST_CASE("csv: blank lines at the end are passed over, one that records follow 
   for (const std::string end : {"", "\n", "\n\n", "\n\n\n", "\r\n\r\n", "\n  \t\n", "\r\r"})
     CHECK(column_of<std::int32_t>("a,b\n1,2\n3,4" + end, two()) == ints{1, 3});
   CHECK(column_of<std::int32_t>("a\n1\n\n", one(dtype::i32)) == ints{1});
-  CHECK(holds(why_not("a,b\n1,2\n\n\n3,4\n", two()), "line 3: is blank, and line 5 is not"));
+  CHECK(holds(why_not("a,b\n1,2\n\n\n3,4\n", two()), "line 3: blank line before line 5"));
   // One field that may be empty: every blank line is a record.
   CHECK(column_of<std::int32_t>("a\n1\n\n2\n\n", one(dtype::i32, "-1")) == ints{1, -1, 2, -1});
   // And an empty field in quotes is no blank line.
@@ -119,11 +119,11 @@ TEST_CASE("csv: blanks around quotes, quotes inside plain fields, and quotes tha
   // A blank that is the delimiter stays one.
   csv_options by_tab{.columns = {{"b", dtype::i32, "0"}}, .delimiter = '\t'};
   CHECK(column_of<std::int32_t>("a\tb\tc\n1\t\t3\n\"x\"\t2\t\n", by_tab) == ints{0, 2});
-  CHECK(holds(why_not("a,b\n1,\"2\n3,4\n", two()), "line 2, field 1: the quote is not closed"));
+  CHECK(holds(why_not("a,b\n1,\"2\n3,4\n", two()), "line 2, field 1: missing closing quote"));
   CHECK(holds(why_not("a,b\n1,\"2\"3\n", two()), "line 2, field 1: text after the closing quote"));
   // Nobody looks for the end of a quote for ever.
   CHECK(holds(why_not("a,b\n1,\"" + std::string(std::size_t{1} << 25, 'x'), two()),
-              "field 1: over 16777216 bytes; is a quote not closed?"));
+              "field 1: over 16777216 bytes; a closing quote may be missing"));
 }
 
 TEST_CASE("csv: messages have no raw bytes, and values in them are cut") {

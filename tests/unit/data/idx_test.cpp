@@ -80,14 +80,14 @@ TEST_CASE("idx: no rows and a scalar are arrays too") {
 TEST_CASE("idx: bad headers and lengths name the file, the field and the value") {
   auto good = idx_bytes(0x08, {2, 3}, "abcdef");
   REQUIRE(parse(good));
-  check_refused("", "magic ends early: 0 of 4");
-  check_refused(good.substr(0, 3), "magic ends early: 3 of 4");
+  check_refused("", "magic is truncated: 0 of 4");
+  check_refused(good.substr(0, 3), "magic is truncated: 3 of 4");
   check_refused("\x01" + good.substr(1), "magic begins with 256");
   check_refused(idx_bytes(0x0a, {2}, "ab"), "type code 10");
-  check_refused(good.substr(0, 10), "extent 1 ends early: 2 of 4");
+  check_refused(good.substr(0, 10), "extent 1 is truncated: 2 of 4");
   check_refused(idx_bytes(0x08, std::vector<std::uint32_t>(17, 1), "a"), "rank 17");
   check_refused(idx_bytes(0x08, {0xffffffff, 0xffffffff, 0xffffffff}, "a"), "overflow");
-  check_refused(good.substr(0, good.size() - 1), "data ends early: 5 of 6");
+  check_refused(good.substr(0, good.size() - 1), "data is truncated: 5 of 6");
   check_refused(good + "g", "bytes after the array of 6 bytes");
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("idx: extents that promise terabytes cost no more than the file holds"
   // 2^46 bytes are a sane shape, so only the data that doesn't come can refuse it; allocating it
   // would fail loudly.
   check_refused(idx_bytes(0x08, {1u << 31, 1u << 15}, std::string(5'000'000, 'a')),
-                "data ends early: ");
+                "data is truncated: ");
 }
 
 TEST_CASE("idx: a gzip file cut anywhere, or with a broken check sum, is refused") {

@@ -325,7 +325,7 @@ TEST_CASE("input: options out of their domain are refused by name and value") {
     return got.text;
   };
   CHECK(holds(refused(at(0, 0, 1)), "workers is 0"));
-  CHECK(holds(refused(at(2, 2, 1)), "worker is 2, not from 0 to 1"));
+  CHECK(holds(refused(at(2, 2, 1)), "worker is 2, expected 0 to 1"));
   CHECK(holds(refused(at(0, 1, 0)), "replicas of a worker is 0"));
   auto weights = at(0, 2, 1);
   weights.weights = {1, 2, 3};
@@ -334,10 +334,10 @@ TEST_CASE("input: options out of their domain are refused by name and value") {
   CHECK(holds(refused(weights), "all 2 weights are 0"));
   weights.weights = {1, 1};
   weights.rebatch = false;
-  CHECK(holds(refused(weights), "weights need rebatch"));
+  CHECK(holds(refused(weights), "weights require rebatch"));
   weights.rebatch = true;
   weights.policy = policy::off;
-  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "batch size can be told"));
+  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "a known batch size"));
   weights.weights = {0, 1};
   CHECK(holds(refused(weights), "worker 0 takes none of 2 rows"));
 }

@@ -126,7 +126,7 @@ TEST_CASE("npy: element types that are not read are named, escaped and cut") {
     auto got = parse(npy_bytes(header(descr, "()"), ""));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::invalid_argument);
-    CHECK(holds(got.error().text, "is none of b1, u1 to u8"));
+    CHECK(holds(got.error().text, "is not one of b1, u1 to u8"));
     CHECK(holds(got.error().text, descr == "\x01\x02" ? "\\x01\\x02" : descr));
   }
 }
@@ -156,7 +156,7 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
   CHECK(holds(why({"text"}), "descr"));
   CHECK(holds(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
   CHECK(holds(parse_npz(as_bytes(file), "some.npz").error().text,
-              "entry \"notes.txt\" is no .npy; ask for arrays by name"));
+              "entry \"notes.txt\" is not a .npy file; request arrays by name"));
 }
 
 TEST_CASE("npz: entries that lie on each other, or on the directory, are refused by name") {
@@ -178,18 +178,18 @@ TEST_CASE("npz: entries that lie on each other, or on the directory, are refused
     auto got = parse_npz(as_bytes(same), "some.npz", names({name}));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::corrupt);
-    CHECK_MESSAGE(holds(got.error().text, "overlap those of \""), got.error().text);
+    CHECK_MESSAGE(holds(got.error().text, "overlaps that of \""), got.error().text);
   }
   CHECK(parse_npz(as_bytes(same), "some.npz", names({"c"}))); // it shares nothing
   CHECK_FALSE(parse_npz(as_bytes(same), "some.npz"));
   auto longer = whole; // a goes on into b
   set(longer, place_of(longer, 0) + 20, static_cast<std::uint32_t>(ints.size() + 40));
   CHECK(holds(parse_npz(as_bytes(longer), "some.npz", names({"b"})).error().text,
-              "\"b\": its bytes overlap those of \"a\""));
+              "\"b\": data overlaps that of \"a\""));
   auto into = whole; // c goes on into the directory
   set(into, place_of(into, 2) + 20, static_cast<std::uint32_t>(ints.size() + 1));
   CHECK(holds(parse_npz(as_bytes(into), "some.npz", names({"c"})).error().text,
-              "overlap those of the directory"));
+              "overlaps that of the directory"));
 }
 
 TEST_CASE("npy: what is written has numpy's bytes and is read again, whatever type and shape") {
@@ -261,7 +261,7 @@ TEST_CASE("npz: a writer that is refused or left leaves the file that was there"
     CHECK_MESSAGE(holds(done.error().text, part), done.error().text);
     CHECK(to.close().error().text == done.error().text);
   };
-  refused("a", tensor::scalar(1.0f), "\"a\": was added before");
+  refused("a", tensor::scalar(1.0f), "\"a\": was already added");
   refused("", tensor::scalar(1.0f), "a name has 1 to");
   refused(std::string(70'000, 'n'), tensor::scalar(1.0f), "70000");
   refused("u", tensor{}, "has no value");

@@ -77,7 +77,8 @@ TEST_CASE("npy: big-endian elements are turned, and shapes of any rank are kept"
 
 TEST_CASE("npy: what is not read says which field and value it was") {
   check_refused("\x93NUMPX", errc::corrupt, "6 bytes");
-  check_refused(std::string(20, 'x'), errc::corrupt, "begin with \\x93NUMPY but with \"xxxxxx\"");
+  check_refused(std::string(20, 'x'), errc::corrupt,
+                "expected \\x93NUMPY at the beginning, got \"xxxxxx\"");
   check_refused(npy_bytes(npy_header("<f4", "()"), "1234", 4), errc::corrupt, "version 4.0");
   check_refused(npy_bytes(npy_header("<c8", "()"), ""), errc::invalid_argument, "descr \"<c8\"");
   check_refused(npy_bytes(npy_header("<U2", "()"), ""), errc::invalid_argument, "descr \"<U2\"");

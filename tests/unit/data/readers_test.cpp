@@ -91,7 +91,7 @@ TEST_CASE("tfrecords: each broken record names file, record, byte and value") {
   ports.storage.files["r"] = whole.substr(0, whole.size() - 1);
   CHECK(holds(reading(dataset::tfrecords({"r"}), ports).text, "length 5, but only 8"));
   ports.storage.files["r"] = whole.substr(0, 19 + 3);
-  CHECK(holds(reading(dataset::tfrecords({"r"}), ports).text, "head ends early, after 3 bytes"));
+  CHECK(holds(reading(dataset::tfrecords({"r"}), ports).text, "header is truncated after 3 bytes"));
 }
 
 TEST_CASE("text_lines: any line end, an empty line and a last line without an end") {
@@ -169,7 +169,7 @@ TEST_CASE("csv: errors name file, line, field, column and value") {
   CHECK(holds(why("a,b\n1,2,3\n"), "line 2: 3 fields instead of 2"));
   CHECK(holds(why("a,c\n1,2\n"), "no column \"b\" among a, c"));
   CHECK(holds(why("a,b,a\n"), "column \"a\" is there twice"));
-  CHECK(holds(why("a,b\n1,\"2\n"), "line 2, field 1: the quote is not closed"));
+  CHECK(holds(why("a,b\n1,\"2\n"), "line 2, field 1: missing closing quote"));
   CHECK(holds(why("a,b\n\"1\"2,3\n"), "line 2, field 0: text after the closing quote"));
   CHECK(holds(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is no i8"));
   CHECK(holds(why(""), "line 1: no header"));

@@ -217,7 +217,7 @@ TEST_CASE("a replica that first asks for its device when it was left behind gets
   });
   go = true;
   REQUIRE(comes_true([] { return gone.load(); }));
-  names(told, errc::cancelled, {"replica 1", "left behind"});
+  names(told, errc::cancelled, {"replica 1", "exceeded its grace period"});
   s.run([&](replica_context& ctx) {
     CHECK(device_sum(ctx, 1) == 2);
     if (id_of(ctx) == 1)

@@ -38,7 +38,7 @@ void let_go(const std::shared_ptr<late_work>& work) {
   work->go = true;
   REQUIRE(comes_true([&] { return work->gone.load(); }));
   for (const auto& why : work->told)
-    names(why, errc::cancelled, {"replica 1", "left behind"});
+    names(why, errc::cancelled, {"replica 1", "exceeded its grace period"});
 }
 
 TEST_CASE("a replica that is left behind changes no variable of a later run") {

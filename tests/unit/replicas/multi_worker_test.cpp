@@ -356,7 +356,7 @@ TEST_CASE("a strategy is made again after failures, by workers that failed at di
           failure_of([&] {
             (void)multi_worker_mirrored_strategy{rt, {.devices = cpus(1), .start_timeout = 100ms}};
           }),
-          errc::deadline, {"meeting of all workers", "member 0 (id 0 at 127.0.0.1"});
+          errc::deadline, {"rendezvous of all workers", "member 0 (id 0 at 127.0.0.1"});
     given_up = true;
     std::optional<multi_worker_mirrored_strategy> s;
     for (int i = 0; i < 3; ++i) {
@@ -425,7 +425,7 @@ TEST_CASE("lists of workers that differ: only the caller was told; both are, at 
   const auto longer = outcomes_with({a, b});
   for (const auto& why : longer)
     names(why, errc::mismatch,
-          {"the lists of members differ", "worker:0", "worker:1", "2 members", "3"});
+          {"the member lists differ", "worker:0", "worker:1", "2 members", "3"});
   b.peers = {at[0], at[1]};
   a.peers[1] = at[2]; // and worker:1 listens elsewhere
   const auto begun = std::chrono::steady_clock::now();
@@ -453,7 +453,7 @@ TEST_CASE("lists in another order: nobody called anybody; both are told within s
     outcomes_with({worker_options({at[0], at[1]}, 0), worker_options({at[1], at[0]}, 0)});
   for (const auto& why : ended)
     names(why, errc::mismatch,
-          {"the lists of members differ", "in place 0", at[0].c_str(), at[1].c_str()});
+          {"the member lists differ", "in place 0", at[0].c_str(), at[1].c_str()});
   CHECK(std::chrono::steady_clock::now() - begun < 12s);
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("apply_reduced: wrong counts, shapes and places are named") {
       names(failure_of([&] {
               apply_reduced(ctx, {w}, {vec<float>({2, 4})});
             }),
-            errc::wrong_state, {"w", "apply_reduced", "inside the function"});
+            errc::wrong_state, {"w", "apply_reduced", "inside the replica function"});
     });
   });
   CHECK(w.read() == vec<float>({1, 2}));

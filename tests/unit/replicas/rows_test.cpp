@@ -156,7 +156,7 @@ TEST_CASE("SYNC-REG-4 SYNC-R8 the copies of one variable regroup to the variable
   names(failure_of([&] {
           (void)regroup(s.run([&](replica_context& ctx) { return id_of(ctx) == 0 ? v : w; }));
         }),
-        errc::mismatch, {"replica 1", "another variable"});
+        errc::mismatch, {"replica 1", "a different variable"});
 }
 
 TEST_CASE("SYNC-REG-5 SYNC-VOC-4 anything else is distributed, mirrored only by promise") {

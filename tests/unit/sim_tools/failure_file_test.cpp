@@ -93,45 +93,47 @@ TEST_CASE("failure file: what is damaged is named, with its value") {
   struct {
     const char *from, *to, *said;
   } all[] = {
-    {R"("format": 1)", R"("format": 2)", "format: 2, this program reads 1"},
-    {R"("format": 1)", R"("format": "1")", "format: \"1\" is no whole number"},
+    {R"("format": 1)", R"("format": 2)", "format: unsupported format 2, expected 1"},
+    {R"("format": 1)", R"("format": "1")", "format: \"1\" is not an integer"},
     {R"("seed": 18446744073709551601)", R"("seed": -4)", "seed: -4 is no"},
     {R"("seed": 18446744073709551601)", R"("seed": 1.5)", "seed: 1.5 is no"},
-    {R"("seed")", R"("seat")", "seed: it is missing"},
-    {R"("text")", R"("next")", "next: there is no such member"},
-    {R"("text")", R"("seed")", "seed: it is there twice"},
-    {R"("scenario": "worker_storms")", R"("scenario": 3)", "scenario: 3 is no text"},
-    {R"("workers": 20)", R"("workers": -1)", "shape.workers: -1 is not from 0 to 1000"},
+    {R"("seed")", R"("seat")", "seed: missing member"},
+    {R"("text")", R"("next")", "next: unknown member"},
+    {R"("text")", R"("seed")", "seed: duplicate member"},
+    {R"("scenario": "worker_storms")", R"("scenario": 3)", "scenario: 3 is not a string"},
+    {R"("workers": 20)", R"("workers": -1)", "shape.workers: -1 is not in the range 0 to 1000"},
     {R"("workers": 20)", R"("workers": 4294967297)", "shape.workers: 4294967297 is not"},
-    {R"("servers": 3)", R"("server": 3)", "shape.servers: it is missing"},
-    {R"("closures": 77)", R"("closures": true)", "shape.closures: true is no whole number"},
-    {R"("pct")", R"("best")", "order.kind: there is none called 'best'"},
+    {R"("servers": 3)", R"("server": 3)", "shape.servers: missing member"},
+    {R"("closures": 77)", R"("closures": true)", "shape.closures: true is not an integer"},
+    {R"("pct")", R"("best")", "order.kind: unknown value 'best'"},
     {R"("changes": 5)", R"("changes": 4000000000)", "order.changes: 4000000000 is not"},
-    {"0*2 7", "0*2 seven", "order.picks: picks: 'seven' is none"},
+    {"0*2 7", "0*2 seven", "order.picks: picks: invalid pick 'seven'"},
     {R"("latency_min_ns": 1000)", R"("latency_min_ns": -1)",
      "conditions.latency_min_ns: -1 is not"},
     {R"("latency_tail_per_mille": 3)", R"("latency_tail_per_mille": 1001)",
      "conditions.latency_tail_per_mille: 1001 is not"},
-    {R"("segment_bytes": 4)", R"("segment_bytes": 0)", "conditions.segment_bytes: 0 is not from 1"},
-    {R"("channel_bytes": 5)", R"("channel_bytes": 0)", "conditions.channel_bytes: 0 is not from 1"},
-    {R"("throws": 1)", R"("throws": 999)", "steps.hangs: with those before it 1001"},
-    {R"("slows": 4)", R"("slowness": 4)", "steps.slowness: there is no such member"},
+    {R"("segment_bytes": 4)", R"("segment_bytes": 0)",
+     "conditions.segment_bytes: 0 is not in the range 1"},
+    {R"("channel_bytes": 5)", R"("channel_bytes": 0)",
+     "conditions.channel_bytes: 0 is not in the range 1"},
+    {R"("throws": 1)", R"("throws": 999)", "steps.hangs: the shares up to this one sum to 1001"},
+    {R"("slows": 4)", R"("slowness": 4)", "steps.slowness: unknown member"},
     {R"("at_ns": 9000000000)", R"("at_ns": -9)", "core.at_ns: -9 is not"},
-    {R"("worker2")", R"("worker02")", "core.members: 'worker02' is no node"},
-    {R"("ps0")", R"("ps3")", "core.members: the shape has no ps3"},
-    {R"("ps0")", R"("chief")", "core.members: chief is there twice"},
-    {R"("cut")", R"("hurt")", "core.others: 'hurt' is neither"},
+    {R"("worker2")", R"("worker02")", "core.members: 'worker02' is not a node name"},
+    {R"("ps0")", R"("ps3")", "core.members: ps3 is not in the cluster shape"},
+    {R"("ps0")", R"("chief")", "core.members: chief is listed twice"},
+    {R"("cut")", R"("hurt")", "core.others: 'hurt' must be dead or cut"},
     {R"("at_ns": 3,)", R"("at_ns": -5,)", "faults[0].at_ns: -5 is not"},
-    {R"("at_ns": 3,)", R"("at_ns": 1.7,)", "faults[0].at_ns: 1.7 is no whole number"},
-    {R"("at_ns": 3,)", R"()", "faults[0].at_ns: it is missing"},
-    {R"("crash")", R"("trash")", "faults[0].kind: there is none called 'trash'"},
-    {R"("crash")", "\"action(?)\"", "faults[0].kind: there is none called 'action(?)'"},
-    {R"("worker0")", R"("worker99")", "faults[0].target: the shape has no worker99"},
-    {R"("flags": 7)", R"("flags": 8)", "faults[0].flags: 8 is not from 0 to 7"},
-    {R"("length_ns": 1000)", R"("lenght_ns": 1000)", "faults[1].lenght_ns: there is no such"},
+    {R"("at_ns": 3,)", R"("at_ns": 1.7,)", "faults[0].at_ns: 1.7 is not an integer"},
+    {R"("at_ns": 3,)", R"()", "faults[0].at_ns: missing member"},
+    {R"("crash")", R"("trash")", "faults[0].kind: unknown value 'trash'"},
+    {R"("crash")", "\"action(?)\"", "faults[0].kind: unknown value 'action(?)'"},
+    {R"("worker0")", R"("worker99")", "faults[0].target: worker99 is not in the cluster shape"},
+    {R"("flags": 7)", R"("flags": 8)", "faults[0].flags: 8 is not in the range 0 to 7"},
+    {R"("length_ns": 1000)", R"("lenght_ns": 1000)", "faults[1].lenght_ns: unknown member"},
     {R"("amount": 20)", R"("amount": -2)", "faults[4].amount: -2 is not"},
-    {R"("client.pushed_k_of_n")", R"("client.no_such")", "faults[20].mark: there is none called"},
-    {R"("nth": 3)", R"("nth": 0)", "faults[20].nth: 0 is not from 1"},
+    {R"("client.pushed_k_of_n")", R"("client.no_such")", "faults[20].mark: unknown mark"},
+    {R"("nth": 3)", R"("nth": 0)", "faults[20].nth: 0 is not in the range 1"},
     {"0xdeadbeef", "0xdeadbeet", "hash: '0xdeadbeet"},
   };
   for (const auto& each : all)
@@ -153,11 +155,11 @@ TEST_CASE("failure file: a fault at a mark needs no time") {
 TEST_CASE("failure file: a run that this program does not have is told, by the member") {
   failure_file file;
   file.spec.scenario = "no_such";
-  CHECK(unusable(file).find("scenario: there is no 'no_such'") == 0);
+  CHECK(unusable(file).find("scenario: unknown scenario 'no_such'") == 0);
   file.spec.scenario = "worker_storm";
   CHECK(unusable(file).empty());
   file.spec.shape.servers = 0;
-  CHECK(unusable(file).find("shape.servers: 0, and the scenario needs 1") == 0);
+  CHECK(unusable(file).find("shape.servers: 0; the scenario needs at least 1") == 0);
   file.spec.scenario = "groups"; // has none
   CHECK(unusable(file).empty());
   file.spec.shape.workers = 0;

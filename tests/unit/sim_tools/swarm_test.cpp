@@ -73,7 +73,7 @@ TEST_CASE("swarm: a scenario that tests less than it says is a failure") {
   CHECK(with("worker_storm", good, 20).ok());
   auto quiet = good;
   quiet.faults = 0;
-  CHECK(has(printed(with("worker_storm", quiet, 20)), "few: worker_storm, 20 seeds: no fault"));
+  CHECK(has(printed(with("worker_storm", quiet, 20)), "few: worker_storm, 20 seeds: no faults"));
   CHECK_FALSE(with("worker_storm", quiet, 20).ok());
   CHECK(with("witness_calm", quiet, 20).ok());
   quiet.trouble = 1; // of steps

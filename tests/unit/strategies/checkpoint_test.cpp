@@ -311,7 +311,8 @@ TEST_CASE("a folder that another one writes a checkpoint into refuses a save, an
       FAIL("saved beside another writer");
     } catch (const error& why) {
       CHECK(why.code() == errc::try_again);
-      CHECK(why.details().text.find(here.path() + ": another one is writing") != std::string::npos);
+      CHECK(why.details().text.find(here.path() + ": another writer holds the lock")
+            != std::string::npos);
     }
   }
   CHECK_FALSE(c.coordinator.save(here.path()).empty());

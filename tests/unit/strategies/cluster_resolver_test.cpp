@@ -252,7 +252,7 @@ TEST_CASE("TF_CONFIG: a misspelt field was ignored: it is refused, with the one 
         {R"({"task": {"tpye": "worker"}})", "\"tpye\" in task", "\"type\""}}) {
     variable.value = text;
     const auto why = refusal(resolver.cluster());
-    CHECK(has(why, std::string{"TF_CONFIG: there is no field "} + field));
+    CHECK(has(why, std::string{"TF_CONFIG: unknown field "} + field));
     CHECK(has(why, std::string{"did you mean "} + meant));
   }
   variable.value = R"({"cluster": {"worker": ["a:1"]}, "job": {}, "model_dir": "x",
@@ -266,10 +266,10 @@ TEST_CASE("half a description: what is missing is named, and what is there") {
   };
   const auto sparse = refusal(whole(R"({"sparseCluster": {"worker": {"0": "a:1"}},
                                         "task": {"type": "worker", "index": 0}})"));
-  CHECK(has(sparse, "there is no field \"cluster\""));
+  CHECK(has(sparse, "field \"cluster\" is missing"));
   CHECK(has(sparse, "\"sparseCluster\", \"task\""));
-  CHECK(has(refusal(whole(R"({"task": {"type": "worker", "index": 0}})")),
-            "fields that are there: \"task\""));
+  CHECK(
+    has(refusal(whole(R"({"task": {"type": "worker", "index": 0}})")), "fields given: \"task\""));
   CHECK(has(refusal(whole(R"({"task": {"index": 0}})")), "\"task\""));
   CHECK(has(refusal(whole(R"({"sparseCluster": {}})")), "\"sparseCluster\""));
   CHECK(has(refusal(whole(R"({"cluster": {}, "task": {"type": "chief"}})")), "has no job"));
@@ -284,8 +284,7 @@ TEST_CASE(
   storage.files["a.json"] = R"({"clustr": {"ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})";
   storage.files["b.json"] = R"({"task": {"type": "ps", "index": 0}})";
   storage.files["c.json"] = R"({"clusters": {"ps": ["p:1"]}})";
-  CHECK(has(refusal(load_cluster_file(storage, "a.json")), "a.json: there is no field \"clustr\""));
-  CHECK(
-    has(refusal(load_cluster_file(storage, "b.json")), "b.json: there is no field \"cluster\""));
+  CHECK(has(refusal(load_cluster_file(storage, "a.json")), "a.json: unknown field \"clustr\""));
+  CHECK(has(refusal(load_cluster_file(storage, "b.json")), "b.json: field \"cluster\" is missing"));
   CHECK(has(refusal(load_cluster_file(storage, "c.json")), "did you mean \"cluster\""));
 }

@@ -119,7 +119,7 @@ TEST_CASE("SYNC-MWR-5 the chief leads collectives, else worker 0; nobody an eval
   CHECK(leader_of({}, {"worker", 0}) == "none");
   const cluster_spec servers{{{"ps", {"p:1"}}}};
   CHECK(refusal(collective_leader(servers, {"ps", 0}))
-        == "cluster: there is no leader of collectives, none of the jobs chief, worker has a task");
+        == "cluster: no leader of collectives: none of the jobs chief, worker has a task");
 }
 
 TEST_CASE("SYNC-MWR-6 PS-K1 server 0 leads the coordination, else the chief, else worker 0") {
@@ -132,7 +132,7 @@ TEST_CASE("SYNC-MWR-6 PS-K1 server 0 leads the coordination, else the chief, els
   CHECK(leader(no_chief()) == "/job:worker/replica:0/task:0");
   CHECK_FALSE(coordination_leader({}).value_or_throw().has_value());
   CHECK(refusal(coordination_leader(cluster_spec{{{"evaluator", {"e:1"}}}}))
-        == "cluster: there is no coordination leader, none of the jobs ps, chief, worker has a "
+        == "cluster: no coordination leader: none of the jobs ps, chief, worker has a "
            "task");
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("PS-Z1 JSON that is no cluster is refused with the job and the value")
 TEST_CASE("PS-Z1 a key or an index that stands twice is refused, not merged") {
   CHECK(says(refused(R"({"ps": ["a:1"], "ps": ["b:1"]})"), R"("ps" stands twice)"));
   CHECK(says(refused(R"({"ps": {"0": "a:1", "0": "b:1"}})"), R"("0" stands twice)"));
-  CHECK(says(refused(R"({"ps": {"0": "a:1", "00": "b:1"}})"), "the index 0 stands twice"));
+  CHECK(says(refused(R"({"ps": {"0": "a:1", "00": "b:1"}})"), "duplicate index 0"));
   CHECK(parsed(R"({"ps": {"0": "a:1"}, "worker": {"0": "b:1"}})").jobs().size() == 2);
   CHECK(says(refused(std::string(10'000, '[') + std::string(10'000, ']')), "nested deeper"));
 }
@@ -128,7 +128,8 @@ TEST_CASE("PS-Z4 a job with gaps is a good cluster, and own indices are its own"
   cluster_spec spec{{{"ps", {"p0:1"}}}};
   spec.set_sparse_job("worker", {{2, "w2:1"}, {5, "w5:1"}});
   CHECK(validate_parameter_server_cluster(spec, {"worker", 5}));
-  CHECK(says(refused(spec, {"worker", 3}), "task index 3 is not among \"worker\"'s: 2, 5"));
+  CHECK(
+    says(refused(spec, {"worker", 3}), "task index 3 is not in job \"worker\", which has 2, 5"));
   CHECK(says(refused(spec, {"worker", 6}), "task index 6"));
 }
 
@@ -180,7 +181,7 @@ TEST_CASE("PS-A7 an own task type that the cluster lacks is refused, except the 
 TEST_CASE("PS-A8 an own task index past the last task is refused with the largest one") {
   CHECK(says(refused(small(), {"worker", 3}), "task index 3 is over \"worker\"'s largest, 2"));
   CHECK(says(refused(small(), {"ps", 2}), "task index 2"));
-  CHECK(says(refused(small(), {"ps", std::nullopt}), "needs a task index"));
+  CHECK(says(refused(small(), {"ps", std::nullopt}), "requires a task index"));
   CHECK(validate_parameter_server_cluster(small(), {"worker", 2}));
 }
 

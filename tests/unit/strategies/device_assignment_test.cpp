@@ -135,22 +135,22 @@ TEST_CASE("SYNC-ASG-2 what is not there is refused by every lookup") {
     CHECK(got.error().code == errc::invalid_argument);
     CHECK(got.error().text == "device assignment: " + text);
   };
-  check(x.coordinates(2, 0), "there is no replica 2, there are 2");
-  check(x.tpu_ordinal(3, 0), "there is no replica 3, there are 2");
-  check(x.tpu_device(0, 2), "there is no logical core 2, a replica has 2");
-  check(x.host_device(1, 9), "there is no logical core 9, a replica has 2");
-  check(x.lookup_replicas(0, 2), "there is no logical core 2, a replica has 2");
+  check(x.coordinates(2, 0), "replica 2 does not exist; there are 2");
+  check(x.tpu_ordinal(3, 0), "replica 3 does not exist; there are 2");
+  check(x.tpu_device(0, 2), "logical core 2 does not exist; a replica has 2");
+  check(x.host_device(1, 9), "logical core 9 does not exist; a replica has 2");
+  check(x.lookup_replicas(0, 2), "logical core 2 does not exist; a replica has 2");
   check(x.lookup_replicas(1, 0), "no replica has its logical core 0 on task 1");
 }
 
 TEST_CASE("SYNC-ASG-3 shape and stride have four positive numbers, replicas at least one") {
   const auto where = mesh({2, 2, 1, 2});
   CHECK(refusal(where, {.computation_shape = {1, 1, 1}})
-        == "device assignment: computation_shape [1, 1, 1] has 3 numbers, must have 4");
+        == "device assignment: computation_shape [1, 1, 1] has 3 elements, must have 4");
   CHECK(refusal(where, {.computation_stride = {}})
-        == "device assignment: computation_stride [] has 0 numbers, must have 4");
+        == "device assignment: computation_stride [] has 0 elements, must have 4");
   CHECK(refusal(where, {.computation_shape = {1, 1, 1, 1, 1}})
-        == "device assignment: computation_shape [1, 1, 1, 1, 1] has 5 numbers, must have 4");
+        == "device assignment: computation_shape [1, 1, 1, 1, 1] has 5 elements, must have 4");
   for (std::size_t dim = 0; dim < 4; ++dim) {
     ints shape{1, 1, 1, 1};
     shape[dim] = 0;
@@ -311,7 +311,7 @@ TEST_CASE("SYNC-ASG-9 an odd extent gives row order and a warning") {
   CHECK(chips_of(x) == "(0,0)(1,0)(2,0)(0,1)(1,1)(2,1)");
   CHECK(x.warning()
         == "device assignment: a mesh (3, 2, 1, 2) with computation_shape (1, 1, 1, 2) has an odd "
-           "extent, so chips are in row order and form no ring");
+           "extent, so chips are assigned in row order and not as a ring");
   auto by_name = options;
   by_name.order = device_order::ring;
   CHECK(built({3, 2, 1, 2}, by_name).warning() == x.warning());
@@ -349,9 +349,9 @@ TEST_CASE("device assignment: a degraded slice gives out cores in task order") {
   CHECK(refusal(where, {.num_replicas = 4})
         == "device assignment: num_replicas is 4 of 1 cores, the topology has 3 devices");
   CHECK(refusal(where, {.num_replicas = 3, .order = device_order::ring})
-        == "device assignment: order is ring, but no ring can be formed: the mesh has places "
-           "without a device");
+        == "device assignment: order is ring, but no ring can be "
+           "formed: the mesh has coordinates without a device");
   CHECK(refusal(where, {.computation_stride = {2, 1, 1, 1}, .num_replicas = 2})
-        == "device assignment: computation_stride is (2, 1, 1, 1), must be 1 on a mesh that has "
-           "places without a device");
+        == "device assignment: computation_stride is (2, 1, 1, 1), must "
+           "be 1 on a mesh that has coordinates without a device");
 }

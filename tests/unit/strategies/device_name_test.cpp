@@ -116,20 +116,19 @@ TEST_CASE("device name: each of the 32 names with open parts survives its text")
 
 TEST_CASE("device name: a bad text is refused, quoting it and the part") {
   const std::string forms =
-    "is none of job:NAME, replica:NUMBER, task:NUMBER, device:KIND:NUMBER, "
+    "is not one of job:NAME, replica:NUMBER, task:NUMBER, device:KIND:NUMBER, "
     "KIND:NUMBER";
-  check_refused("/job:worker/cpu:x", "cpu:x", "has \"x\" where a number must stand");
-  check_refused("/cpu:", "cpu:", "has \"\" where a number must stand");
-  check_refused("/cpu:-1", "cpu:-1", "has \"-1\" where a number must stand");
-  check_refused("/cpu:01", "cpu:01", "has \"01\" where a number must stand");
-  check_refused("/gpu:4294967296", "gpu:4294967296",
-                "has \"4294967296\" where a number must stand");
-  check_refused("/task:a", "task:a", "has \"a\" where a number must stand");
-  check_refused("/replica:1 ", "replica:1 ", "has \"1 \" where a number must stand");
-  check_refused("/job:1w/cpu:0", "job:1w", "has \"1w\" where a job's name must stand");
-  check_refused("/job:", "job:", "has \"\" where a job's name must stand");
-  check_refused("/job:a-b", "job:a-b", "has \"a-b\" where a job's name must stand");
-  check_refused("/device:FPGA:0", "device:FPGA:0", "has \"FPGA\" where CPU, GPU or TPU must stand");
+  check_refused("/job:worker/cpu:x", "cpu:x", "has \"x\", expected a number");
+  check_refused("/cpu:", "cpu:", "has \"\", expected a number");
+  check_refused("/cpu:-1", "cpu:-1", "has \"-1\", expected a number");
+  check_refused("/cpu:01", "cpu:01", "has \"01\", expected a number");
+  check_refused("/gpu:4294967296", "gpu:4294967296", "has \"4294967296\", expected a number");
+  check_refused("/task:a", "task:a", "has \"a\", expected a number");
+  check_refused("/replica:1 ", "replica:1 ", "has \"1 \", expected a number");
+  check_refused("/job:1w/cpu:0", "job:1w", "has \"1w\", expected a job name");
+  check_refused("/job:", "job:", "has \"\", expected a job name");
+  check_refused("/job:a-b", "job:a-b", "has \"a-b\", expected a job name");
+  check_refused("/device:FPGA:0", "device:FPGA:0", "has \"FPGA\", expected CPU, GPU or TPU");
   check_refused("/fpga:0", "fpga:0", forms);
   check_refused("/job", "job", forms);
   check_refused("/task:1:2", "task:1:2", forms);
@@ -138,10 +137,10 @@ TEST_CASE("device name: a bad text is refused, quoting it and the part") {
   check_refused("/", "", forms);
   check_refused("/cpu:0/", "", forms);
   check_refused("//cpu:0", "", forms);
-  check_refused("/job:a/job:b", "job:b", "gives the job a second time");
-  check_refused("/task:1/task:1", "task:1", "gives the task a second time");
-  check_refused("/replica:1/replica:*", "replica:*", "gives the replica a second time");
-  check_refused("/cpu:0/device:GPU:0", "device:GPU:0", "gives the device a second time");
+  check_refused("/job:a/job:b", "job:b", "repeats the job");
+  check_refused("/task:1/task:1", "task:1", "repeats the task");
+  check_refused("/replica:1/replica:*", "replica:*", "repeats the replica");
+  check_refused("/cpu:0/device:GPU:0", "device:GPU:0", "repeats the device");
   check_refused("job:worker", "job:worker", "does not start with '/'");
   check_refused("cpu:0/task:1", "cpu:0", "does not start with '/'");
   auto bad_default = canonicalize("/cpu:0", "/gpu:y");

@@ -143,7 +143,7 @@ TEST_CASE("SYNC-NCC-2 all elements are cut in equal parts, the last takes the re
   CHECK(equal({1, 1}, 3) == parts{{0, {}}, {0, {}}, {2, {{0, 0, 1}, {1, 0, 1}}}});
   CHECK(equal({}, 2) == parts{{0, {}}, {0, {}}});
   CHECK(refusal(plan_equal_parts(counts{1, std::numeric_limits<std::uint64_t>::max()}, 1))
-        == "gradient packs: tensor 1 has 18446744073709551615 elements, the sum is over 64 bits");
+        == "gradient packs: tensor 1 has 18446744073709551615 elements; the sum exceeds 64 bits");
 }
 
 TEST_CASE("SYNC-NCC-2 cutting back finds each element once, in order") {

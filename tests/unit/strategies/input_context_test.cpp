@@ -122,7 +122,7 @@ TEST_CASE("SYNC-I19 SYNC-OPT-1 a dataset on the device needs per_replica and no 
   x.prefetch_to_device = true;
   CHECK(refusal(check_input_options(x, from_function, true))
         == "input options: place_dataset_on_device and prefetch_to_device are both true with "
-           "replication per_replica; what is made on the device is not fetched to it");
+           "replication per_replica; batches made on a device need no prefetch to it");
 }
 
 TEST_CASE("SYNC-I19 SYNC-OPT-2 per_replica is for a mirrored strategy's dataset functions alone") {

@@ -72,9 +72,9 @@ TEST_CASE("SYNC-LOG-2 a logical device at or past k is refused") {
   CHECK(check_logical_device(0, 1));
   CHECK(check_logical_device(3, 4));
   CHECK(refusal(check_logical_device(4, 4))
-        == "logical devices: there is no logical device 4, a replica has 4");
+        == "logical devices: logical device 4 does not exist; a replica has 4");
   CHECK(refusal(check_logical_device(0, 0))
-        == "logical devices: there is no logical device 0, a replica has 0");
+        == "logical devices: logical device 0 does not exist; a replica has 0");
 }
 
 TEST_CASE("SYNC-LOG-3 components on logical devices 0 and 1 are on TPU 0 and 1") {
@@ -91,7 +91,7 @@ TEST_CASE("SYNC-LOG-3 components on logical devices 0 and 1 are on TPU 0 and 1")
 TEST_CASE("SYNC-LOG-5 assigning by hand takes an index in range and no SPMD partitioning") {
   CHECK(check_assign_to_logical_device(1, 2, false));
   CHECK(refusal(check_assign_to_logical_device(2, 2, false))
-        == "logical devices: there is no logical device 2, a replica has 2");
+        == "logical devices: logical device 2 does not exist; a replica has 2");
   CHECK(refusal(check_assign_to_logical_device(1, 2, true))
         == "logical devices: a tensor cannot be assigned to logical device 1 while SPMD "
            "partitioning is on; split or replicate it");
@@ -110,11 +110,11 @@ TEST_CASE("SYNC-LOG-6 tile j in row-major order goes to logical device j") {
 
 TEST_CASE("SYNC-LOG-6 another number of dims than axes is refused") {
   CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{2}, 2))
-        == "logical devices: dims [2] has 1 numbers, the tensor has rank 2");
+        == "logical devices: dims [2] has 1 elements, the tensor has rank 2");
   CHECK(refusal(split_to_logical_devices(counting({4}), ints{2, 1}, 2))
-        == "logical devices: dims [2, 1] has 2 numbers, the tensor has rank 1");
+        == "logical devices: dims [2, 1] has 2 elements, the tensor has rank 1");
   CHECK(refusal(split_to_logical_devices(tensor::scalar(1), ints{1}, 1))
-        == "logical devices: dims [1] has 1 numbers, the tensor has rank 0");
+        == "logical devices: dims [1] has 1 elements, the tensor has rank 0");
 }
 
 TEST_CASE("SYNC-LOG-6 an extent that its dim does not divide is refused") {
@@ -204,7 +204,7 @@ TEST_CASE("SYNC-LOG-7 replicating gives every logical device the same") {
     CHECK(one.bytes().data() == x.bytes().data());
   }
   CHECK(refusal(replicate_to_logical_devices(x, 0))
-        == "logical devices: a replica has 0 of them, needs at least 1");
+        == "logical devices: a replica has 0 logical devices, needs at least 1");
   CHECK(refusal(replicate_to_logical_devices(tensor{}, 2))
         == "logical devices: the tensor has no value");
 }
@@ -214,13 +214,13 @@ TEST_CASE("logical devices: joining refuses tiles that are not of one grid") {
   const auto join = [](const std::vector<tensor>& tiles, const ints& dims) {
     return join_from_logical_devices(tiles, dims);
   };
-  CHECK(refusal(join({}, {1})) == "logical devices: there is no tile to join");
-  CHECK(refusal(join({tensor{}}, {})) == "logical devices: there is no tile to join");
+  CHECK(refusal(join({}, {1})) == "logical devices: no tiles to join");
+  CHECK(refusal(join({tensor{}}, {})) == "logical devices: no tiles to join");
   CHECK(refusal(join({a, a}, {2}))
-        == "logical devices: dims [2] has 1 numbers, the tensor has rank 2");
+        == "logical devices: dims [2] has 1 elements, the tensor has rank 2");
   CHECK(refusal(join({a, a}, {1, 0})) == "logical devices: dims [1, 0] has 0, must be at least 1");
   CHECK(refusal(join({a, a, a}, {2, 1}))
-        == "logical devices: dims [2, 1] do not make the 3 tiles that are given");
+        == "logical devices: dims [2, 1] do not match the 3 tiles given");
   CHECK(refusal(join({a, counting({2, 3})}, {2, 1}))
         == "logical devices: tile 1 is i32[2, 3], tile 0 is i32[2, 2]");
   CHECK(refusal(join({a, tensor::zeros(dtype::f32, {2, 2})}, {2, 1}))

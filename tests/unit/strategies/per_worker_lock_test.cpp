@@ -142,8 +142,8 @@ TEST_CASE("per_worker_value: a step that hangs keeps it, and who asks for it is 
   failure_of([&] { c.coordinator.join(patience); });
   auto why = failure_of([&] { c.coordinator.schedule(tell_int, value).fetch(); });
   CHECK(why.code == errc::input_failed);
-  CHECK(says(why, "held by closure"));
-  CHECK(says(why, "left behind"));
+  CHECK(says(why, "in use by closure"));
+  CHECK(says(why, "was abandoned"));
   failure_of([&] { c.coordinator.join(patience); });
   inside.open();
   CHECK(comes_true([&] { // once it has ended after all

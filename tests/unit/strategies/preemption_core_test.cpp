@@ -195,25 +195,27 @@ TEST_CASE("preemption: a message that contradicts what was agreed has no effect"
     return taken.error().text;
   };
   CHECK(refuse({kind::proposal, 0, 0, 5})
-        == "preemption: message of worker 0 for round 0, step 5: the sender is none of worker 0's "
+        == "preemption: message of worker 0 for round 0, "
+           "step 5: the sender is not one of worker 0's "
            "2 peers");
-  CHECK(refuse({kind::proposal, 0, 3, 5}).find("none of worker 0's 2 peers") != std::string::npos);
+  CHECK(refuse({kind::proposal, 0, 3, 5}).find("not one of worker 0's 2 peers")
+        != std::string::npos);
   CHECK(refuse({kind::proposal, 1, 1, 5})
         == "preemption: message of worker 1 for round 1, step 5: there are 1 rounds");
   CHECK(refuse({static_cast<kind>(3), 0, 1, 5}).find("its kind is 3") != std::string::npos);
-  CHECK(refuse({kind::acknowledgement, 0, 1, 5}).find("acknowledges a proposal that was never made")
+  CHECK(refuse({kind::acknowledgement, 0, 1, 5}).find("acknowledges an unknown proposal")
         != std::string::npos);
-  CHECK(refuse({kind::decision, 0, 1, 5}).find("decides without worker 0's acknowledgement")
+  CHECK(refuse({kind::decision, 0, 1, 5}).find("decides without the acknowledgement of worker 0")
         != std::string::npos);
   REQUIRE(core.on_message({kind::proposal, 0, 1, 7}));
   core.take_outgoing();
-  CHECK(refuse({kind::decision, 0, 2, 7}).find("decides without worker 0's acknowledgement")
+  CHECK(refuse({kind::decision, 0, 2, 7}).find("decides without the acknowledgement of worker 0")
         != std::string::npos);
   CHECK(refuse({kind::decision, 0, 1, 6}).find("decides below the acknowledged step 7")
         != std::string::npos);
   REQUIRE(core.on_message({kind::decision, 0, 1, 8}));
   REQUIRE(core.on_message({kind::decision, 0, 1, 8})); // twice is fine
-  CHECK(refuse({kind::decision, 0, 1, 9}).find("step 8 was decided before") != std::string::npos);
+  CHECK(refuse({kind::decision, 0, 1, 9}).find("step 8 was already decided") != std::string::npos);
   CHECK(core.agreed_step(0) == 8);
   CHECK_FALSE(core.agreed_step(1));
 }

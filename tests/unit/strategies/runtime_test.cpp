@@ -423,8 +423,9 @@ TEST_CASE("addresses: who described them is named, and not a field that nobody t
     CHECK_FALSE(says(why, "coordinator_address"));
   }
   const auto port = start({"--troupe-task=worker:0", "--troupe-coordinator=127.0.0.1:0"});
-  CHECK_MESSAGE(says(port, "--troupe-coordinator is 127.0.0.1:0: worker:0 must know its port"),
-                port.text);
+  CHECK_MESSAGE(
+    says(port, "--troupe-coordinator is 127.0.0.1:0: worker:0 needs the coordinator's port, not 0"),
+    port.text);
   const auto flag =
     start({"--troupe-task=ps:0", "--troupe-coordinator=127.0.0.1:4100", "--troupe-listen=here"});
   CHECK_MESSAGE(says(flag, "--troupe-listen is 'here'"), flag.text);

@@ -165,9 +165,9 @@ TEST_CASE("PS-SLICE-MASK a mask of elements over 10 gives 11 to 16") {
 
 TEST_CASE("PS-SLICE-MASK a mask that does not fit is refused") {
   const boolean_mask wide{tensor::zeros(dtype::u8, {8, 3})};
-  CHECK(refusal({8, 2}, {wide}, "[8, 3] does not lead [8, 2]") == errc::shape_mismatch);
+  CHECK(refusal({8, 2}, {wide}, "[8, 3] is not a prefix of [8, 2]") == errc::shape_mismatch);
   const boolean_mask deep{tensor::zeros(dtype::u8, {8, 2, 1})};
-  CHECK(refusal({8, 2}, {deep}, "does not lead") == errc::shape_mismatch);
+  CHECK(refusal({8, 2}, {deep}, "is not a prefix of") == errc::shape_mismatch);
   const boolean_mask floats{tensor::zeros(dtype::f32, {8})};
   CHECK(refusal({8, 2}, {floats}, "must be of u8") == errc::dtype_mismatch);
   CHECK(refusal({8, 2}, {boolean_mask{}}, "must be of u8") == errc::dtype_mismatch);

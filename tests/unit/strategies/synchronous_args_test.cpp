@@ -95,7 +95,7 @@ TEST_CASE(
     CHECK_MESSAGE(says(why, "\"cluster\""), why.text);
   }
   const cluster_file none{"{}"};
-  CHECK(says(refused({"--cluster", none.path}), "no job in it"));
+  CHECK(says(refused({"--cluster", none.path}), "no jobs in the cluster description"));
 }
 
 TEST_CASE("equals: addresses are refused in the words of the description") {

@@ -112,7 +112,7 @@ TEST_CASE("replicas: --resume without a checkpoint is refused; one that was inte
   const auto resumed =
     it.run({.epochs = 2, .batch_size = 10'000, .checkpoint = it.directory(), .resume = true});
   CHECK(resumed.steps == 6);
-  CHECK(it.listener.said("goes on from step 6"));
+  CHECK(it.listener.said("resumed at step 6"));
 }
 
 TEST_CASE("replicas: a directory that cannot be written to ends the run before a step") {

@@ -48,7 +48,7 @@ TEST_CASE("final lines: all of them, in their order") {
                                       "updates doubled: 2",
                                       "kills: 9",
                                       "fenced: 3",
-                                      "processes: 5 of 6 ended with 0",
+                                      "processes: 5 of 6 exited with code 0",
                                       "test accuracy: 0.8912"};
   CHECK(final_lines(sample(), process_report{.kills = 9, .ended_well = 5, .tasks = 6}) == want);
 }
@@ -76,7 +76,7 @@ TEST_CASE("report: a line that is none is refused by name") {
     CAPTURE(bad);
     const auto got = decode_report(std::string{bad} + "\n");
     REQUIRE_FALSE(got);
-    CHECK(got.error().text == "report: '" + std::string{bad} + "' is no line of a report");
+    CHECK(got.error().text == "report: malformed line '" + std::string{bad} + "'");
   }
 }
 

@@ -24,8 +24,8 @@ TEST_CASE(
   const auto told = watch.due(16'100);
   REQUIRE(told);
   CHECK(*told
-        == "no progress for 15 s: it saves every 100 steps, and since the last processes ended "
-           "before they came so far: worker:0 11 times, worker:1 10 times, after 1.4 s on average");
+        == "no progress for 15 s: it saves every 100 steps; since the last one processes exited "
+           "before the next: worker:0 11 times, worker:1 10 times, after 1.4 s on average");
   CHECK_FALSE(watch.due(30'000));
   CHECK(watch.due(31'200));
 }
@@ -36,7 +36,7 @@ TEST_CASE("standstill: processes that are stopped are told as such") {
     watch.stopped(worker(1));
   const auto told = watch.due(20'000);
   REQUIRE(told);
-  CHECK(told->find("worker:1 5 times; a step needs all of them") != std::string::npos);
+  CHECK(told->find("worker:1 5 times (a step needs all workers)") != std::string::npos);
 }
 
 TEST_CASE("standstill: what is saved, and quiet times, are no reason to say anything") {

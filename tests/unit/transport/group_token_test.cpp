@@ -103,7 +103,7 @@ TEST_CASE("tokens: a wrong one, or none, is refused and counted") {
     CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "member 0"), text_of(formed[1]));
     CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "TROUPE_TOKEN"), text_of(formed[1]));
     CHECK_MESSAGE(says(formed[0], errc::deadline, "TROUPE_TOKEN"),
-                  text_of(formed[0])); // not "in vain" alone
+                  text_of(formed[0])); // not "timed out waiting" alone
     CHECK(group[0].counters().callers_refused >= 1);
     CHECK(!group[0].barrier());
   }
@@ -113,7 +113,7 @@ TEST_CASE("tokens: who calls a member that needs none finds that it does not kno
   token_group group{{{""}, {"secret"}}};
   const auto formed = group.form(group_epoch{1}, 400ms);
   CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "member 0"), text_of(formed[1]));
-  CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "does not know the group's token"),
+  CHECK_MESSAGE(says(formed[1], errc::wrong_peer, "does not have the group's token"),
                 text_of(formed[1]));
 }
 
@@ -237,7 +237,8 @@ TEST_CASE("epochs: a caller of another version is told so, and not that it is a 
     const auto why = decode_notice(reader.meta());
     REQUIRE(why);
     CHECK(why->why.code == errc::wrong_peer);
-    CHECK(why->why.text.find("version 2: start all workers from one build") != std::string::npos);
+    CHECK(why->why.text.find("version 2: start all workers from the same build")
+          != std::string::npos);
   }
   former.join();
 }

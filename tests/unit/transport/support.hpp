@@ -81,7 +81,7 @@ public:
   result<std::size_t> try_receive(std::span<const mutable_bytes> parts) override {
     ++receives;
     if (read_at == incoming.size() && ends)
-      return make_failure(errc::connection_lost, "connection with scripted:1: the peer closed it");
+      return make_failure(errc::connection_lost, "connection with scripted:1: closed by the peer");
     const std::size_t there = std::min(chunk(), incoming.size() - read_at);
     std::size_t got = 0;
     for (const mutable_bytes& part : parts) {
