@@ -1,42 +1,16 @@
 // Goal: what the fuzz targets found, and what they start from, holds with any compiler. Method:
 // every input of a target's corpus, and every seed, through the same function that libFuzzer calls;
 // no allocation may be larger than any input asks for by right (bounded_new.cpp).
-#include <filesystem>
 #include <fstream>
 #include <set>
 
 #include <doctest/doctest.h>
 
+#include "../support/scratch_folder.hpp"
 #include "corpus.hpp"
 #include "fuzz.hpp"
 
-namespace {
-
-// A gzip file of the test's own, gone with it.
-class written_file {
-public:
-  explicit written_file(std::string_view bytes) {
-    std::ofstream out{path_, std::ios::binary | std::ios::trunc};
-    out << bytes;
-  }
-  written_file(const written_file&) = delete;
-  written_file& operator=(const written_file&) = delete;
-  ~written_file() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
-private:
-  std::filesystem::path path_ = std::filesystem::path{TROUPE_FUZZ_CORPUS}.stem() += ".damaged";
-};
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
-} // namespace
+using troupe::testing::content_of;
 
 TEST_CASE("fuzz: every decoder takes all of its own seeds") {
   std::set<std::string> names;
@@ -80,8 +54,10 @@ TEST_CASE("fuzz: every input of the corpus holds") {
 TEST_CASE("fuzz: a corpus file that is damaged is refused") {
   const auto whole = content_of(TROUPE_FUZZ_CORPUS);
   const auto refused = [](std::string_view bytes) {
-    const written_file file{bytes};
-    CHECK_THROWS_AS(fuzz::gunzipped(file.path()), std::runtime_error);
+    const troupe::testing::scratch_folder folder;
+    const auto file = folder / "corpus.tar.gz";
+    std::ofstream{file, std::ios::binary} << bytes;
+    CHECK_THROWS_AS(fuzz::gunzipped(file), std::runtime_error);
   };
   REQUIRE(whole.size() > 1024);
   CHECK_NOTHROW(fuzz::gunzipped(TROUPE_FUZZ_CORPUS));

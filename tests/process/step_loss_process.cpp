@@ -16,6 +16,8 @@
 
 namespace {
 
+using namespace std::chrono_literals;
+
 void crashing_step(tr::worker_context&) {
   ++shared_page::get().entered;
   std::signal(SIGSEGV, SIG_DFL);
@@ -86,7 +88,7 @@ worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
       }
       return value.ready();
     },
-    60'000);
+    60s);
   return out;
 }
 

@@ -19,6 +19,8 @@
 #include <troupe/device/fake_table.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../support/failures.hpp"
+
 /// What the device tests share: this machine's ports, a device with faults on demand, and words for
 /// how a scenario must end.
 namespace device_test {
@@ -88,19 +90,6 @@ struct fixture {
   std::shared_ptr<fake_table> table;
   device_options how_;
 };
-
-/// The failure names all of these.
-inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
-  CHECK_MESSAGE(why.code == code, to_string(why));
-  for (const char* word : words)
-    CHECK_MESSAGE(why.text.find(word) != std::string::npos, why.text << " lacks " << word);
-}
-
-template <class T>
-failure failure_of(const result<T>& x) {
-  REQUIRE(!x);
-  return x.error();
-}
 
 inline device_op nothing(const char* name = "nothing") {
   return {.name = name, .run = [](const launch_site&) { return device_answer{}; }};
