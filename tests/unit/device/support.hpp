@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +19,14 @@
 #include <troupe/transport/memory_transport.hpp>
 
 #include "../../support/failures.hpp"
+#include "../../support/port_waiting.hpp"
 
 /// What the device tests share: this machine's ports, a device with faults on demand, and words for
 /// how a scenario must end.
 namespace device_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 /// The ports of this machine, which lanes that were given up may use to the end of the process.
@@ -100,21 +101,6 @@ inline device_op nothing(const char* name = "nothing") {
 inline failure failure_behind(device& d, const device_stream& s) {
   auto e = d.mark(s);
   return e ? failure_of(d.wait(*e, long_enough)) : e.error();
-}
-
-/// Waits for a condition that other lanes make true.
-template <class Pred>
-bool comes_true(const environment& env, Pred pred) {
-  auto point = env.waits.make_point();
-  std::mutex mutex;
-  const auto deadline = after(env.clock.now(), long_enough);
-  while (!pred()) {
-    if (env.clock.now() >= deadline)
-      return false;
-    std::unique_lock lock{mutex};
-    (void)point->wait_until(lock, after(env.clock.now(), 1ms));
-  }
-  return true;
 }
 
 } // namespace device_test
