@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/thrown.hpp"
 #include "counting_cluster.hpp"
 
 namespace {
@@ -44,10 +45,6 @@ int held_build() {
   while (page.hold)
     sched_yield();
   return 5;
-}
-
-bool says(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 /// Lines that the chief says, from any thread.

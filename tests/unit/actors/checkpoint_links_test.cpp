@@ -47,10 +47,6 @@ result<std::string> save_at(storage_port& disk, const std::string& directory, in
   return save_model(writer, stamp, 2);
 }
 
-bool says(const failure& why, const std::string& part) {
-  return why.text.find(part) != std::string::npos;
-}
-
 } // namespace
 
 TEST_CASE("checkpoint: a left-over's name that is a link to a folder empties nobody's folder") {

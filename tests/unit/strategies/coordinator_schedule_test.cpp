@@ -197,8 +197,8 @@ TEST_CASE("PS-B14 a higher priority goes first, inside a priority the order stay
   c.coordinator.join(patience);
   CHECK(written() == std::vector<int>{10, 11, 20, 21, 30});
 
-  auto why = (void)failure_of(
-    [&] { c.coordinator.schedule(closure_options{.priority = 4}, write_down, 0); });
+  auto why =
+    failure_of([&] { c.coordinator.schedule(closure_options{.priority = 4}, write_down, 0); });
   CHECK(why.code == errc::invalid_argument);
   CHECK(says(why, "4"));
 }
