@@ -32,7 +32,7 @@ template <std::invocable F>
 
 /// The text of the failure in `x`, which must have one with this code.
 template <class T>
-[[nodiscard]] std::string refusal(const result<T>& x, errc code = errc::invalid_argument) {
+std::string refusal(const result<T>& x, errc code = errc::invalid_argument) {
   const auto why = failure_of(x);
   CHECK(why.code == code);
   return why.text;
