@@ -10,7 +10,8 @@
 #include <troupe/data/idx.hpp>
 #include <troupe/data/iterator.hpp>
 
-#include "../unit/fake_storage.hpp"
+#include "../support/counting_random.hpp"
+#include "../support/fake_storage.hpp"
 #include "message_decoders.hpp"
 
 namespace fuzz {
@@ -121,17 +122,9 @@ std::vector<std::string> idx_seeds() {
 
 // --- positions
 
-class counting_random final : public random_port {
-public:
-  std::uint64_t draw(std::string_view) override { return ++drawn_; }
-
-private:
-  std::uint64_t drawn_ = 0;
-};
-
 struct reading {
   troupe::testing::fake_storage disk{};
-  counting_random random{};
+  troupe::testing::counting_random random{};
   data_context ports{disk, random};
 };
 

@@ -6,7 +6,7 @@
 #include <troupe/actors/detail/checkpoint_manifest.hpp>
 #include <troupe/kernels/hash.hpp>
 
-#include "../unit/fake_storage.hpp"
+#include "../support/fake_storage.hpp"
 #include "message_decoders.hpp"
 
 namespace fuzz {

@@ -8,7 +8,7 @@
 #include <troupe/transport/detail/address.hpp>
 
 #include "../../tools/report.hpp"
-#include "../unit/fake_storage.hpp"
+#include "../support/fake_storage.hpp"
 #include "message_decoders.hpp"
 
 namespace fuzz {

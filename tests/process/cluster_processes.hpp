@@ -1,33 +1,24 @@
 #pragma once
 
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <troupe/troupe.hpp>
 
+#include "../support/processes.hpp"
+
 /// A cluster of real processes for tests: the test program is the coordinator and starts itself
 /// again in the other roles.
 namespace troupe::testing {
-
-inline std::int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now); // the same clock in every process of the machine
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
 
 /// Memory that all processes of a test share: who was killed when, and who ran again when.
 struct shared_page {
@@ -71,7 +62,7 @@ public:
   void mark(std::string_view id) override {
     if (id != mark_ || --left_ != 0)
       return;
-    shared_page::get().killed_ns = monotonic_ns();
+    shared_page::get().killed_ns = now_ns();
     raise(SIGKILL);
   }
 
@@ -88,14 +79,13 @@ struct child_options {
   std::map<std::string, std::string> more{}; ///< other variables
 };
 
-/// A child process; killed when the object goes.
-class child {
+/// This program again, in another role.
+class child : public child_process {
 public:
-  explicit child(const child_options& options) : options_{options} {
-    pid_ = fork();
-    if (pid_ != 0)
-      return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  explicit child(const child_options& options) : child_process{[&] { return start(options); }} {}
+
+private:
+  static int start(const child_options& options) {
     setenv("TROUPE_TEST_ROLE", options.role.c_str(), 1);
     setenv("TROUPE_TEST_COORDINATOR", options.coordinator.c_str(), 1);
     setenv("TROUPE_TEST_KILL_AT", options.kill_at.c_str(), 1);
@@ -103,67 +93,9 @@ public:
     for (const auto& [name, value] : options.more)
       setenv(name.c_str(), value.c_str(), 1);
     execl("/proc/self/exe", "troupe-test-role", static_cast<char*>(nullptr));
-    _exit(127);
+    return 127;
   }
-  ~child() {
-    if (pid_ > 0) {
-      ::kill(pid_, SIGKILL);
-      wait();
-    }
-  }
-  child(const child&) = delete;
-  child& operator=(const child&) = delete;
-
-  void signal(int number) const { ::kill(pid_, number); }
-  pid_t pid() const { return pid_; }
-  /// Exit status as waitpid gives it, once it has ended; -1 while it runs.
-  int poll() {
-    int status = 0;
-    if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
-      status_ = status;
-      pid_ = 0;
-    }
-    return pid_ > 0 ? -1 : status_;
-  }
-  int wait() {
-    int status = 0;
-    if (pid_ > 0) {
-      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-      }
-      status_ = status;
-      pid_ = 0;
-    }
-    return status_;
-  }
-  /// Waits at most so long; false while it still runs.
-  bool wait_ended(int timeout_ms) {
-    for (auto until = monotonic_ns() + timeout_ms * 1'000'000LL; poll() == -1;) {
-      if (monotonic_ns() > until)
-        return false;
-      timespec nap{0, 1'000'000};
-      nanosleep(&nap, nullptr);
-    }
-    return true;
-  }
-  const child_options& options() const { return options_; }
-
-private:
-  child_options options_;
-  pid_t pid_ = 0;
-  int status_ = 0;
 };
-
-/// Waits for a condition with a deadline; polls, because the condition is in another process.
-template <class Pred>
-bool eventually(Pred pred, int timeout_ms = 20'000) {
-  for (auto until = monotonic_ns() + timeout_ms * 1'000'000LL; !pred();) {
-    if (monotonic_ns() > until)
-      return pred();
-    timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
-  }
-  return true;
-}
 
 /// Runs the role that a child was started for; the exit code.
 inline int run_role(const char* role) {
@@ -230,7 +162,7 @@ public:
     int good = 0;
     for (auto* group : {&workers_, &servers_})
       for (auto& c : *group)
-        good += c->wait_ended(20'000) && WIFEXITED(c->poll()) && WEXITSTATUS(c->poll()) == 0;
+        good += c->wait_ended(patience) && c->code() == 0;
     return good;
   }
   const std::string& address() const { return address_; }

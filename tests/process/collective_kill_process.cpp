@@ -3,30 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
-
-#include <dirent.h>
-#include <poll.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <troupe/core/production_ports.hpp>
 #include <troupe/transport/asio_transport.hpp>
 #include <troupe/transport/collective_group.hpp>
 #include <troupe/transport/host_transport.hpp>
+
+#include "../support/processes.hpp"
 
 // Goal: whichever members of a group die or stop in the middle of whatever they do, the others
 // learn of it in time, none takes a partial sum, the next epoch works, a process that wakes again
@@ -36,17 +28,12 @@
 namespace {
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t members = 4;
 constexpr duration deadline_min = 400ms;
 constexpr std::uint32_t ops_after = 60;
-
-std::int64_t now_ns() {
-  timespec t{};
-  ::clock_gettime(CLOCK_MONOTONIC, &t); // the same in all processes
-  return t.tv_sec * 1'000'000'000LL + t.tv_nsec;
-}
 
 enum class state : int { starting, running, failed, left_out, done, bad };
 
@@ -87,18 +74,6 @@ struct page {
   std::atomic<std::uint32_t> alive{(1u << members) - 1};
 };
 
-/// Looks until `holds`, for `limit` at most.
-template <class F>
-bool look_until(F holds, duration limit) {
-  const std::int64_t end = now_ns() + limit.count();
-  while (!holds()) {
-    if (now_ns() > end)
-      return false;
-    ::poll(nullptr, 0, 1);
-  }
-  return true;
-}
-
 // --- a member
 
 class member_process {
@@ -125,7 +100,7 @@ public:
     me_.listens = true;
     holdings had;
     for (std::uint32_t epoch = 1;; ++epoch) {
-      if (!look_until([&] { return page_.epoch >= epoch; }, 30s))
+      if (!eventually([&] { return page_.epoch >= epoch; }, 30s))
         return end(state::bad, "no view");
       if ((page_.alive & 1u << index_) == 0)
         return end(state::left_out, "");
@@ -210,45 +185,18 @@ private:
 
 // --- the test
 
-std::set<std::string> shared_segments() {
-  std::set<std::string> out;
-  if (DIR* directory = ::opendir("/dev/shm")) {
-    while (const dirent* entry = ::readdir(directory))
-      out.insert(entry->d_name);
-    ::closedir(directory);
-  }
-  return out;
-}
-
 class group_of_processes {
 public:
   explicit group_of_processes(carrier by) {
-    void* at =
-      ::mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    REQUIRE(at != MAP_FAILED);
-    shared = new (at) page{};
-    for (std::uint32_t i = 0; i < members; ++i) {
-      const pid_t pid = ::fork();
-      if (pid == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        ::_exit(member_process{*shared, i, by}.run());
-      }
-      pids[i] = pid;
-    }
+    for (std::uint32_t i = 0; i < members; ++i)
+      processes.push_back(std::make_unique<child_process>([&, i] {
+        return member_process{*shared, i, by}.run();
+      }));
   }
-  ~group_of_processes() {
-    for (const pid_t pid : pids) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
-    ::munmap(shared, sizeof(page));
-  }
-  group_of_processes(const group_of_processes&) = delete;
-  group_of_processes& operator=(const group_of_processes&) = delete;
 
   template <class F>
   bool all_but(std::uint32_t victims, F holds, duration limit) {
-    return look_until(
+    return eventually(
       [&] {
         for (std::uint32_t i = 0; i < members; ++i)
           if ((victims & 1u << i) == 0 && !holds(shared->of[i]))
@@ -267,20 +215,9 @@ public:
     return out;
   }
 
-  page* shared = nullptr;
-  std::array<pid_t, members> pids{};
+  shared_memory<page> shared{};
+  std::vector<std::unique_ptr<child_process>> processes{};
 };
-
-std::uint64_t next_random(std::uint64_t& random) {
-  random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-  return random >> 33;
-}
-
-void spin_for(std::int64_t ns) {
-  const std::int64_t end = now_ns() + ns;
-  while (now_ns() < end) {
-  }
-}
 
 // One group; `victims` get `signal` at a random instant.
 void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random) {
@@ -292,11 +229,11 @@ void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random
   REQUIRE_MESSAGE(group.all_but(
                     0, [&](const page::member& m) { return m.ops >= at_op; }, 20s),
                   group.report());
-  spin_for(static_cast<std::int64_t>(next_random(random) % 4'000'000));
+  spin_for(std::chrono::nanoseconds{next_random(random) % 4'000'000});
   const std::int64_t struck = now_ns();
   for (std::uint32_t i = 0; i < members; ++i)
     if ((victims & 1u << i) != 0)
-      ::kill(group.pids[i], signal);
+      group.processes[i]->signal(signal);
   const bool dies = signal == SIGKILL;
   REQUIRE_MESSAGE(group.all_but(
                     victims, [](const page::member& m) { return m.now == state::failed; }, 30s),
@@ -319,7 +256,7 @@ void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random
                     group.report());
     for (std::uint32_t i = 0; i < members; ++i)
       if ((victims & 1u << i) != 0)
-        ::kill(group.pids[i], SIGCONT);
+        group.processes[i]->signal(SIGCONT);
   }
   REQUIRE_MESSAGE(group.all_but(
                     victims, [](const page::member& m) { return m.now == state::done; }, 30s),

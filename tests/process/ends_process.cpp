@@ -15,6 +15,8 @@
 
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr int lost = 69;
 
 std::string variable(const char* name) {
@@ -34,7 +36,7 @@ void count_while_held(tr::runtime& rt) {
     coordinator.schedule(count_step, counter);
     coordinator.join(std::chrono::seconds{60});
     ++page.running;
-    (void)eventually([&] { return !page.hold; }, 5);
+    (void)eventually([&] { return !page.hold; }, 5ms);
   }
 }
 
@@ -80,7 +82,7 @@ int equal_role(std::uint32_t index) {
       ++page.entered;
       while (page.hold) {
         strategy.barrier();
-        (void)eventually([&] { return !page.hold; }, 5);
+        (void)eventually([&] { return !page.hold; }, 5ms);
       }
     } catch (const tr::error&) {
     }
@@ -119,11 +121,8 @@ struct four_processes {
     at(role).wait();
   }
   /// Its exit code once it has ended; -1: not in time; minus a signal.
-  int code(const std::string& role, int timeout_ms = 30'000) {
-    if (!at(role).wait_ended(timeout_ms))
-      return -1;
-    const int status = at(role).poll();
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  int code(const std::string& role, std::chrono::seconds limit = 30s) {
+    return at(role).wait_ended(limit) ? at(role).code() : -1;
   }
   bool goes_on() {
     auto& page = shared_page::get();
@@ -151,7 +150,7 @@ std::int64_t cpu_ms_in(four_processes& of, const std::vector<std::string>& roles
   std::int64_t sum = 0;
   for (const auto& role : roles)
     sum -= cpu_ms(of.at(role));
-  (void)eventually([] { return false; }, ms);
+  (void)eventually([] { return false; }, std::chrono::milliseconds{ms});
   for (const auto& role : roles)
     sum += cpu_ms(of.at(role));
   return sum;
@@ -175,11 +174,11 @@ TEST_CASE(
   four_processes f;
   auto& page = shared_page::get();
 
-  auto began = monotonic_ns();
+  auto began = now_ns();
   f.kill("chief");
   f.start("chief");
   REQUIRE(eventually([&] { return page.entered == 2; }));
-  CHECK(monotonic_ns() - began < 10'000'000'000LL);
+  CHECK(now_ns() - began < 10'000'000'000LL);
   for (const char* member : {"ps:0", "ps:1", "worker:0"})
     CHECK(f.at(member).poll() == -1); // the same processes
 
@@ -238,7 +237,7 @@ TEST_CASE("after a server's loss a runtime in the same process makes the cluster
   const auto server = f.at("ps:1").pid();
   f.kill("ps:0");
   f.start("ps:0");
-  REQUIRE(eventually([&] { return page.entered == 2; }, 60'000));
+  REQUIRE(eventually([&] { return page.entered == 2; }, 60s));
   REQUIRE(f.goes_on());
   CHECK(f.at("worker:0").poll() == -1);
   CHECK(f.at("ps:1").poll() == -1);
@@ -253,7 +252,7 @@ TEST_CASE("who is refused ends with 77, who has no place in the cluster with 64"
   four_processes f;
   const auto code_of = [&](const std::string& role, std::map<std::string, std::string> more) {
     child one{{.role = role, .coordinator = port_text(0), .more = std::move(more)}};
-    return one.wait_ended(20'000) ? WEXITSTATUS(one.poll()) : -1;
+    return one.wait_ended(patience) ? one.code() : -1;
   };
   CHECK(code_of("worker:1", {{"TROUPE_TEST_CLUSTER", "another"}}) == 77);
   CHECK(code_of("worker:1", {{"TROUPE_TEST_EXTRA_FUNCTION", "1"}}) == 77);

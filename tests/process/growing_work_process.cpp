@@ -21,12 +21,12 @@ TEST_CASE("a large variable with Adam on two servers is made, however long it ta
   fixture f{1, 2, with_request_timeout(500)};
   tr::parameter_server_strategy cut{f.cluster.rt(),
                                     {.partitioner = tr::fixed_shards_partitioner{2}}};
-  const auto begin = monotonic_ns();
+  const auto begin = now_ns();
   auto v = cut.create_variable({.name = "large",
                                 .shape = {rows, cols},
                                 .initial = tr::truncated_normal(0, 1, 3),
                                 .optimizer = tr::adam{1e-3f}});
-  MESSAGE("made in " << (monotonic_ns() - begin) / 1'000'000 << " ms");
+  MESSAGE("made in " << (now_ns() - begin) / 1'000'000 << " ms");
   CHECK(v.gather(tr::tensor::vector<std::int64_t>({rows - 1})).shape() == tr::shape_t{1, cols});
 }
 

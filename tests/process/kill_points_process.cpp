@@ -32,7 +32,7 @@ std::int64_t witness_step(tr::worker_context& ctx, const tr::variable_list& v) {
   auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
   auto closure = ctx.closure().seq;
   if (attempt > 1)
-    shared_page::get().rerun_ns[closure % shared_page::closures_max] = monotonic_ns();
+    shared_page::get().rerun_ns[closure % shared_page::closures_max] = now_ns();
   auto weights = ctx.read(v[0]);
   auto gradient = tr::tensor::zeros(tr::dtype::f32, weights.shape);
   std::ranges::fill(gradient.mutable_as<float>(), 1.0f);

@@ -6,6 +6,7 @@
 
 #include <sys/resource.h>
 
+#include "../support/thrown.hpp"
 #include "counting_cluster.hpp"
 
 namespace {
@@ -72,10 +73,6 @@ std::string no_memory(F f) {
     return e.what();
   }
   return {};
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return !is_limited || text.find(part) != std::string::npos;
 }
 
 tr::tensor result_of(tr::worker_context&, std::int64_t n) {

@@ -1,4 +1,16 @@
-#include "worker_processes.hpp"
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/troupe.hpp>
+
+#include "../support/addresses.hpp"
+#include "../support/processes.hpp"
 
 // Goal: whichever worker of a synchronous program dies or stops, in the middle of whatever the
 // strategy does, the others learn of it in time, by name; they make the strategy anew in the same
@@ -6,7 +18,9 @@
 // twice. Method: three processes over loopback, killed or stopped at random instants.
 namespace {
 
-using namespace worker_test;
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
 
 constexpr std::uint32_t workers = 3;
 constexpr duration collective_timeout = 1500ms;
@@ -107,8 +121,8 @@ public:
     for (std::uint32_t i = 0; i < workers; ++i)
       processes.push_back(start(i));
   }
-  std::unique_ptr<process> start(std::uint32_t i) {
-    return std::make_unique<process>(
+  std::unique_ptr<child_process> start(std::uint32_t i) {
+    return std::make_unique<child_process>(
       [&, i] { return run_worker(*shared, peers_, i, token_, tcp_); });
   }
   void finish() {
@@ -128,7 +142,7 @@ public:
   }
 
   shared_memory<page> shared{};
-  std::vector<std::unique_ptr<process>> processes{};
+  std::vector<std::unique_ptr<child_process>> processes{};
 
 private:
   const std::vector<std::string> peers_;
@@ -160,15 +174,15 @@ void strike(std::uint64_t& random, int round, int signal) {
   program all{round % 2 == 0 ? "" : "secret", round % 4 >= 2};
   const auto at_step = static_cast<std::int64_t>(next_random(random) % 30);
   const auto victim = static_cast<std::uint32_t>(next_random(random) % workers);
-  REQUIRE_MESSAGE(look_until([&] { return all.shared->of[victim].steps >= at_step; }, 20s),
+  REQUIRE_MESSAGE(eventually([&] { return all.shared->of[victim].steps >= at_step; }, 20s),
                   all.report());
-  spin_for(static_cast<std::int64_t>(next_random(random) % 3'000'000));
+  spin_for(std::chrono::nanoseconds{next_random(random) % 3'000'000});
   const auto struck = now_ns();
   all.processes[victim]->signal(signal);
   const bool early = all.shared->of[victim].steps == 0;
   auto failed = [&](std::uint32_t i) { return all.shared->of[i].failures > 0; };
   // Before the strategy is made they wait for the victim without an error.
-  const bool noticed = look_until(
+  const bool noticed = eventually(
     [&] {
       for (std::uint32_t i = 0; i < workers; ++i)
         if (i != victim && !failed(i))
@@ -290,9 +304,9 @@ TEST_CASE("the error's code, retry class and origin are told to the other proces
       shared_memory<told_page> shared;
       const auto peers = free_addresses(2);
       {
-        std::vector<std::unique_ptr<process>> all;
+        std::vector<std::unique_ptr<child_process>> all;
         for (std::uint32_t i = 0; i < 2; ++i)
-          all.push_back(std::make_unique<process>(
+          all.push_back(std::make_unique<child_process>(
             [&, i] { return fail_together(*shared, peers, i, tcp, what); }));
         for (auto& each : all)
           REQUIRE(each->wait_ended(30s));

@@ -1,13 +1,27 @@
-#include <filesystem>
+#include <doctest/doctest.h>
 
-#include "worker_processes.hpp"
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/troupe.hpp>
+
+#include "../support/addresses.hpp"
+#include "../support/processes.hpp"
+#include "../support/scratch_folder.hpp"
 
 // Goal: a signal to any worker at any time makes all of them save the same call and leave with the
 // agreed code; started again they go on from there, and no update is lost or applied twice. Method:
 // four processes over loopback, SIGTERM to a random one.
 namespace {
 
-using namespace worker_test;
+using namespace troupe;
+using namespace troupe::testing;
+using namespace std::chrono_literals;
 
 constexpr std::uint32_t workers = 4;
 constexpr std::int64_t epochs = 2;
@@ -53,24 +67,16 @@ int run_worker(page& shared, const std::vector<std::string>& peers, std::uint32_
 
 class program {
 public:
-  explicit program(duration grace) : grace_{grace}, peers_{free_addresses(workers)} {
-    directory_ =
-      (std::filesystem::temp_directory_path() / ("troupe-preemption-" + std::to_string(::getpid())))
-        .string();
-    std::filesystem::remove_all(directory_);
-  }
-  ~program() { std::filesystem::remove_all(directory_); }
-  program(const program&) = delete;
-  program& operator=(const program&) = delete;
+  explicit program(duration grace) : grace_{grace}, peers_{free_addresses(workers)} {}
 
   void start() {
     processes_.clear();
     for (auto& each : shared->ready)
       each = false;
     for (std::uint32_t i = 0; i < workers; ++i)
-      processes_.push_back(std::make_unique<process>(
+      processes_.push_back(std::make_unique<child_process>(
         [&, i] { return run_worker(*shared, peers_, i, directory_, grace_); }));
-    REQUIRE(look_until(
+    REQUIRE(eventually(
       [&] {
         for (const auto& each : shared->ready)
           if (!each)
@@ -81,7 +87,7 @@ public:
   }
   /// A notice to one of them, once it has made so many calls.
   void notify(std::uint32_t worker, std::int64_t at_call) {
-    REQUIRE(look_until([&] { return shared->calls[worker] >= at_call; }, 20s));
+    REQUIRE(eventually([&] { return shared->calls[worker] >= at_call; }, 20s));
     processes_[worker]->signal(SIGTERM);
   }
   void expect_exit(int code) {
@@ -103,8 +109,9 @@ public:
 private:
   const duration grace_;
   const std::vector<std::string> peers_;
-  std::string directory_{};
-  std::vector<std::unique_ptr<process>> processes_{};
+  scratch_folder folder_{};
+  const std::string directory_ = folder_ / "checkpoints";
+  std::vector<std::unique_ptr<child_process>> processes_{};
 };
 
 } // namespace

@@ -24,11 +24,6 @@ constexpr std::int64_t servers = 2;
 constexpr std::int64_t rows = 8192; // of 64 floats: 2 MiB, 1 MiB a server
 constexpr std::int64_t row_len = 64;
 
-std::uint64_t next_random(std::uint64_t& random) {
-  random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-  return random >> 33;
-}
-
 tr::tensor filled(tr::shape_t shape, float value) {
   auto out = tr::tensor::zeros(tr::dtype::f32, std::move(shape));
   std::ranges::fill(out.mutable_as<float>(), value);
@@ -83,16 +78,6 @@ TROUPE_FUNCTION(pull_step);
 // --- what the system says
 // -----------------------------------------------------------------------------------------
 
-std::set<std::string> shared_segments() {
-  std::set<std::string> out;
-  if (DIR* directory = ::opendir("/dev/shm")) {
-    while (const dirent* entry = ::readdir(directory))
-      out.insert(entry->d_name);
-    ::closedir(directory);
-  }
-  return out;
-}
-
 std::size_t open_files(pid_t pid) {
   std::size_t out = 0;
   if (DIR* directory = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str())) {
@@ -121,8 +106,8 @@ std::int64_t resident_kib(pid_t pid) {
 }
 
 void nap_us(std::uint64_t us) {
-  const auto until = monotonic_ns() + static_cast<std::int64_t>(us) * 1000;
-  eventually([&] { return monotonic_ns() >= until; });
+  const auto until = now_ns() + static_cast<std::int64_t>(us) * 1000;
+  eventually([&] { return now_ns() >= until; });
 }
 
 // --- a cluster under fire
@@ -273,7 +258,7 @@ void kill_servers(bool shares_memory, int times) {
     for (int n = 0; n < 40; ++n)
       open.push_back(t.coordinator.schedule(traffic_step, t.v));
     nap_us(next_random(random) % 60'000);
-    const auto killed = monotonic_ns();
+    const auto killed = now_ns();
     t.cluster.server(victim).signal(SIGKILL);
     try {
       t.coordinator.join(std::chrono::seconds{60});
@@ -282,7 +267,7 @@ void kill_servers(bool shares_memory, int times) {
     } catch (const tr::error& e) {
       CHECK(std::string{e.what()}.find("ps:" + std::to_string(victim)) != std::string::npos);
     }
-    CHECK(monotonic_ns() - killed < 20'000'000'000);
+    CHECK(now_ns() - killed < 20'000'000'000);
   }
   CHECK(channel_mappings(::getpid()) <= mappings);
   CHECK(shared_segments() == before);

@@ -12,9 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "../support/thrown.hpp"
 #include "counting_cluster.hpp"
 
 namespace {
+
+using namespace std::chrono_literals;
 
 void crashing_step(tr::worker_context&) {
   ++shared_page::get().entered;
@@ -42,10 +45,6 @@ int held_build() {
   while (page.hold)
     sched_yield();
   return 5;
-}
-
-bool says(const std::string& text, const std::string& what) {
-  return text.find(what) != std::string::npos;
 }
 
 /// Lines that the chief says, from any thread.
@@ -86,7 +85,7 @@ worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
       }
       return value.ready();
     },
-    60'000);
+    60s);
   return out;
 }
 

@@ -22,6 +22,8 @@
 
 #include <troupe/troupe.hpp>
 
+#include "../support/scratch_folder.hpp"
+
 namespace {
 
 struct outcome {
@@ -98,16 +100,6 @@ std::string run_until(const std::string& arguments, const std::vector<std::strin
   return said;
 }
 
-struct scratch {
-  scratch()
-    : path{std::filesystem::temp_directory_path()
-           / ("troupe-program-" + std::to_string(getpid()))} {
-    std::filesystem::create_directories(path);
-  }
-  ~scratch() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-
 } // namespace
 
 TEST_CASE("one process: an epoch of training ends with the lines that add up") {
@@ -155,14 +147,14 @@ TEST_CASE("replicas: every strategy trains the same model, and its copies stay e
 }
 
 TEST_CASE("processes: equal workers are killed, and the same weights come of it") {
-  scratch at;
+  troupe::testing::scratch_folder at;
   const std::string train =
     "troupe train fashion_mnist --epochs 12 --replicas 1 --processes "
     "--workers 3 --strategy multi_worker_mirrored";
   auto calm = run(train);
   auto before = count_processes("troupe train");
   auto seen = run(train + " --checkpoint-every 20 --kill worker:every=2s --checkpoint "
-                  + (at.path / "saved").string());
+                  + (at.path() / "saved").string());
   CAPTURE(seen.text);
   CHECK(seen.code == 0);
   CHECK(number_after(seen.text, "processes killed: ").value_or(0) >= 1);
@@ -172,12 +164,12 @@ TEST_CASE("processes: equal workers are killed, and the same weights come of it"
 }
 
 TEST_CASE("processes: equal workers that get no further say so, and why, and end when asked") {
-  scratch at;
+  troupe::testing::scratch_folder at;
   const auto before = count_processes("troupe train");
   const std::string train =
     "train fashion_mnist --epochs 1000 --replicas 1 --processes --workers 3 "
     "--strategy multi_worker_mirrored --checkpoint-every 1000000 --checkpoint "
-    + (at.path / "saved").string();
+    + (at.path() / "saved").string();
   const std::string saves = "a checkpoint is saved every 1000000 steps";
   const auto killed = run_until(train + " --kill worker:every=700ms",
                                 {"no progress for ", saves, "processes exited before", "worker:2"},
@@ -197,8 +189,8 @@ TEST_CASE("processes: equal workers that get no further say so, and why, and end
 }
 
 TEST_CASE("processes: an equal worker that another hand kills comes back, as any worker does") {
-  scratch at;
-  const auto saved = (at.path / "saved").string();
+  troupe::testing::scratch_folder at;
+  const auto saved = (at.path() / "saved").string();
   const auto before = count_processes("troupe train");
   auto seen = run(
     "$TROUPE_BIN train fashion_mnist --epochs 4 --replicas 1 --processes --workers 2 "
@@ -242,13 +234,13 @@ TEST_CASE("processes: a stopped worker is fenced and comes back") {
 }
 
 TEST_CASE("by hand: coordinator, two workers and two servers from one cluster file") {
-  scratch at;
+  troupe::testing::scratch_folder at;
   auto port = 20'000 + static_cast<int>(getpid() % 20'000);
   auto address = [&](int i) { return "\"127.0.0.1:" + std::to_string(port + i) + "\""; };
-  std::ofstream{at.path / "cluster.json"}
+  std::ofstream{at.path() / "cluster.json"}
     << "{\"cluster\": {\"chief\": [" << address(0) << "], \"worker\": [" << address(1) << ", "
     << address(2) << "], \"ps\": [" << address(3) << ", " << address(4) << "]}}";
-  auto serve = "troupe serve --cluster " + (at.path / "cluster.json").string() + " --task ";
+  auto serve = "troupe serve --cluster " + (at.path() / "cluster.json").string() + " --task ";
   auto seen = run(serve + "ps:0 & " + serve + "ps:1 & " + serve + "worker:0 & " + serve
                   + "worker:1 & " + serve + "chief --epochs 1; code=$?; wait; exit $code");
   CAPTURE(seen.text);
@@ -267,8 +259,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a checkpoint is resumed where it ended") {
-  scratch at;
-  auto flags = "troupe train fashion_mnist --checkpoint " + at.path.string() + " ";
+  troupe::testing::scratch_folder at;
+  auto flags = "troupe train fashion_mnist --checkpoint " + at.path().string() + " ";
   auto first = run(flags + "--epochs 1");
   CAPTURE(first.text);
   REQUIRE(first.code == 0);
@@ -313,8 +305,8 @@ TEST_CASE("a checkpoint that cannot be is told before the training") {
 }
 
 TEST_CASE("--resume where nothing was saved is an error, not a start from nothing") {
-  scratch at;
-  const auto nothing = (at.path / "nothing").string();
+  troupe::testing::scratch_folder at;
+  const auto nothing = (at.path() / "nothing").string();
   for (const char* how :
        {"", "--strategy mirrored",
         "--strategy multi_worker_mirrored --processes --workers 2 --replicas 1"}) {
@@ -386,13 +378,13 @@ TEST_CASE("how long workers and servers wait for their coordinator was fixed: --
 }
 
 TEST_CASE("a start that fails names who is missing, and ends with 69 all who came") {
-  scratch at;
+  troupe::testing::scratch_folder at;
   auto port = 20'000 + static_cast<int>((getpid() + 200) % 20'000);
   auto address = [&](int i) { return "\"127.0.0.1:" + std::to_string(port + i) + "\""; };
-  std::ofstream{at.path / "cluster.json"} << "{\"cluster\": {\"chief\": [" << address(0)
-                                          << "], \"worker\": [" << address(1) << "], \"ps\": ["
-                                          << address(2) << ", " << address(3) << "]}}";
-  auto serve = "troupe serve --cluster " + (at.path / "cluster.json").string() + " --task ";
+  std::ofstream{at.path() / "cluster.json"} << "{\"cluster\": {\"chief\": [" << address(0)
+                                            << "], \"worker\": [" << address(1) << "], \"ps\": ["
+                                            << address(2) << ", " << address(3) << "]}}";
+  auto serve = "troupe serve --cluster " + (at.path() / "cluster.json").string() + " --task ";
   auto seen = run(serve + "ps:0 & pid=$!; " + serve
                   + "chief --epochs 1 --start-timeout 7; echo chief $?; wait $pid; echo ps $?");
   CAPTURE(seen.text);
@@ -428,8 +420,8 @@ TEST_CASE("TF_CONFIG with a task and no cluster trained alone, and ended well") 
 }
 
 TEST_CASE("a limit on file sizes killed a save by SIGXFSZ: it is an error that names the file") {
-  scratch at;
-  const auto saved = (at.path / "saved").string();
+  troupe::testing::scratch_folder at;
+  const auto saved = (at.path() / "saved").string();
   for (const char* how : {"", "--strategy mirrored"}) {
     auto seen =
       run("ulimit -f 64; troupe train fashion_mnist --epochs 1 --checkpoint " + saved + " " + how);
@@ -444,12 +436,12 @@ TEST_CASE("a limit on file sizes killed a save by SIGXFSZ: it is an error that n
 
 TEST_CASE(
   "a worker with another token: it is told to set TROUPE_TOKEN, and the coordinator logs it") {
-  scratch at;
+  troupe::testing::scratch_folder at;
   const auto port = 20'000 + static_cast<int>((getpid() + 300) % 20'000);
   const auto coordinator =
     "--coordinator 127.0.0.1:" + std::to_string(port) + " --workers 1 --ps 1";
   auto seen = run("TROUPE_TOKEN=right troupe serve --task chief --epochs 1 " + coordinator + " >"
-                  + (at.path / "chief").string()
+                  + (at.path() / "chief").string()
                   + " 2>&1 & chief=$!; TROUPE_TOKEN=wrong troupe serve --task worker:0 "
                   + coordinator + "; code=$?; troupe serve --task worker:0 " + coordinator
                   + "; kill $chief; wait $chief; exit $code");
@@ -458,7 +450,7 @@ TEST_CASE(
   CHECK(seen.text.find("its token is not the coordinator") != std::string::npos);
   CHECK(seen.text.find("it has no token, but the coordinator requires one") != std::string::npos);
   CHECK(seen.text.find("TROUPE_TOKEN") != std::string::npos);
-  std::ifstream file{at.path / "chief"};
+  std::ifstream file{at.path() / "chief"};
   const std::string log{std::istreambuf_iterator<char>{file}, {}};
   CAPTURE(log);
   CHECK(log.find("refused: wrong_peer: hello of worker:0: its token is not the coordinator")

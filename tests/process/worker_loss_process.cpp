@@ -190,8 +190,8 @@ TEST_CASE("a peer with another function table is told the first function that di
   fixture f{1};
   auto stranger =
     f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_EXTRA_FUNCTION", "1"}}});
-  REQUIRE(stranger->wait_ended(20'000));
-  CHECK(WEXITSTATUS(stranger->poll()) == 77);
+  REQUIRE(stranger->wait_ended(patience));
+  CHECK(stranger->code() == 77);
   f.coordinator.schedule(count_step, f.counter);
   f.coordinator.join(std::chrono::seconds{20});
   CHECK(f.count() == 1);
@@ -202,8 +202,8 @@ TEST_CASE("a peer of another cluster, or without the token, is refused; the clus
   fixture f{1, 1, options};
   auto stranger =
     f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_CLUSTER", "another"}}});
-  REQUIRE(stranger->wait_ended(20'000));
-  CHECK(WEXITSTATUS(stranger->poll()) == 77);
+  REQUIRE(stranger->wait_ended(patience));
+  CHECK(stranger->code() == 77);
   f.coordinator.schedule(count_step, f.counter);
   f.coordinator.join(std::chrono::seconds{20});
 }
@@ -211,8 +211,8 @@ TEST_CASE("a peer of another cluster, or without the token, is refused; the clus
 TEST_CASE("a second process for a live task is refused as taken") {
   fixture f{1};
   auto second = f.cluster.start({.role = "worker:0"});
-  REQUIRE(second->wait_ended(20'000));
-  CHECK(WEXITSTATUS(second->poll()) == 77);
+  REQUIRE(second->wait_ended(patience));
+  CHECK(second->code() == 77);
   f.coordinator.schedule(count_step, f.counter);
   f.coordinator.join(std::chrono::seconds{20});
   CHECK(f.count() == 1);
@@ -225,8 +225,8 @@ TEST_CASE("an address in use is an error that names it") {
   auto held = transport->listen("127.0.0.1:0").value_or_throw();
   auto second =
     f.cluster.start({.role = "worker:1", .more = {{"TROUPE_TEST_LISTEN", held->address()}}});
-  REQUIRE(second->wait_ended(20'000));
-  CHECK(WEXITSTATUS(second->poll()) == 69);
+  REQUIRE(second->wait_ended(patience));
+  CHECK(second->code() == 69);
   tr::runtime_options options;
   options.task = tr::task_id{.job = tr::job_kind::chief, .index = 0};
   options.coordinator_address = f.cluster.address();
@@ -250,14 +250,14 @@ TEST_CASE("PS-J1: workers and servers end by themselves when no coordinator come
     REQUIRE(eventually([&] { return f->coordinator.workers().size() == 2; }));
     f.reset(); // an orderly end: everyone is told
   }
-  CHECK(worker->wait_ended(20'000));
-  CHECK(WEXITSTATUS(worker->poll()) == 0);
+  CHECK(worker->wait_ended(patience));
+  CHECK(worker->code() == 0);
   unsetenv("TROUPE_TEST_LOST_MS");
   // nobody at the address at all: given up after the deadline, with an error
   auto lonely = std::make_unique<child>(child_options{
     .role = "worker:0", .coordinator = "127.0.0.1:9", .more = {{"TROUPE_TEST_LOST_MS", "1000"}}});
-  CHECK(lonely->wait_ended(20'000));
-  CHECK(WEXITSTATUS(lonely->poll()) == 69);
+  CHECK(lonely->wait_ended(patience));
+  CHECK(lonely->code() == 69);
 }
 
 TEST_CASE("PS-W9, PS-W10: a worker that returned works while another is still missing") {

@@ -12,7 +12,10 @@
 #include <troupe/sim/world.hpp>
 #include <troupe/troupe.hpp>
 
+#include "../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 using namespace troupe::sim;
 using namespace std::chrono_literals;
 
@@ -95,20 +98,6 @@ struct cluster_parts {
   parameter_server_strategy strategy;
   cluster_coordinator coordinator;
 };
-
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-bool says(const std::string& line, const std::string& what) {
-  return line.find(what) != std::string::npos;
-}
 
 /// A world with notices and restarts.
 struct small_world {

@@ -12,7 +12,10 @@
 #include <troupe/sim/world.hpp>
 #include <troupe/troupe.hpp>
 
+#include "../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 using namespace troupe::sim;
 using namespace std::chrono_literals;
 
@@ -77,10 +80,6 @@ report run_cluster(const run_options& how) {
   if (how.faults)
     how.faults(w);
   return w.run();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 constexpr int lost = static_cast<int>(exit_code::unavailable);
@@ -232,10 +231,10 @@ TEST_CASE("ends: a start that waits says every few seconds who is missing, by ta
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(has(why.text, "servers 1 of 2, workers 2 (1 needed)"));
-  CHECK(has(why.text, "missing: ps:1 (10.0.0.6:4704)"));
-  CHECK_FALSE(has(why.text, "ps:0"));
-  CHECK_FALSE(has(why.text, "worker:0"));
+  CHECK(says(why.text, "servers 1 of 2, workers 2 (1 needed)"));
+  CHECK(says(why.text, "missing: ps:1 (10.0.0.6:4704)"));
+  CHECK_FALSE(says(why.text, "ps:0"));
+  CHECK_FALSE(says(why.text, "worker:0"));
   CHECK(out.event_counts.at("runtime.start_waits") == 4);
   ends at{out};
   for (const char* other : {"ps0", "worker0", "worker1"})
@@ -262,8 +261,8 @@ TEST_CASE("ends: a start without workers names those that it could do with") {
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(has(why.text, "servers 2 of 2, workers 0 (1 needed)"));
-  CHECK(has(why.text, "missing: worker:0, worker:1"));
+  CHECK(says(why.text, "servers 2 of 2, workers 0 (1 needed)"));
+  CHECK(says(why.text, "missing: worker:0, worker:1"));
 }
 
 TEST_CASE(

@@ -10,7 +10,10 @@
 #include <troupe/sim/world.hpp>
 #include <troupe/troupe.hpp>
 
+#include "../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 using namespace troupe::sim;
 using namespace std::chrono_literals;
 
@@ -32,20 +35,6 @@ tensor filled(float value) {
   tensor out{dtype::f32, {numbers}};
   std::ranges::fill(out.mutable_as<float>(), value);
   return out;
-}
-
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-bool says(const failure& why, std::string_view text) {
-  return why.text.find(text) != std::string::npos;
 }
 
 report run(program main, world_options options = {}, std::function<void(world&)> faults = {}) {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 #include "checkpoint_model.hpp"
 
 using namespace troupe;

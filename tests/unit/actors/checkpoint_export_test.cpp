@@ -6,7 +6,7 @@
 
 #include <troupe/data/npy.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 #include "checkpoint_model.hpp"
 
 using namespace troupe;

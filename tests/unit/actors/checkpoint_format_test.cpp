@@ -10,7 +10,8 @@
 
 #include <troupe/core/production_ports.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
+#include "../../support/scratch_folder.hpp"
 #include "checkpoint_model.hpp"
 
 using namespace troupe;
@@ -275,14 +276,13 @@ TEST_CASE("checkpoint: marks tell how far a commit came, in order") {
 TEST_CASE("checkpoint: on the machine's own file system it saves, keeps two and restores") {
   auto ports = make_production_ports();
   auto& disk = ports->storage();
-  std::string pattern = "/tmp/troupe_checkpoint_XXXXXX";
-  REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-  const auto directory = pattern + "/deep/down/";
+  const scratch_folder folder;
+  const auto directory = folder / "deep/down/";
   for (int stamp = 1; stamp <= 3; ++stamp) {
     checkpoint_writer writer{disk, directory, small_files};
     auto path = save_model(writer, stamp, stamp);
     REQUIRE(path);
-    CHECK(*path == pattern + "/deep/down/ckpt-" + std::to_string(stamp));
+    CHECK(*path == folder / "deep/down/ckpt-" + std::to_string(stamp));
     CHECK_FALSE(writer.cleanup_failure());
     auto reader = checkpoint_reader::open_latest(disk, directory);
     REQUIRE(reader);
@@ -291,12 +291,12 @@ TEST_CASE("checkpoint: on the machine's own file system it saves, keeps two and 
   const auto generations = disk.list(directory).value_or_throw();
   CHECK(generations == std::vector<std::string>{"ckpt-2", "ckpt-3"});
   for (const auto& generation : generations) {
-    const auto path = pattern + "/deep/down/" + generation;
+    const auto path = folder / "deep/down/" + generation;
     const auto names = disk.list(path).value_or_throw();
     for (const auto& name : names)
       CHECK(disk.remove(path + "/" + name));
     CHECK(disk.remove(path));
   }
-  for (const char* path : {"/deep/down", "/deep", ""})
-    CHECK(disk.remove(pattern + path));
+  for (const char* path : {"deep/down", "deep"})
+    CHECK(disk.remove(folder / path));
 }

@@ -15,7 +15,10 @@
 
 #include <troupe/core/production_ports.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/failures.hpp"
+#include "../../support/fake_storage.hpp"
+#include "../../support/processes.hpp"
+#include "../../support/scratch_folder.hpp"
 #include "checkpoint_model.hpp"
 
 using namespace troupe;
@@ -25,13 +28,6 @@ namespace fs = std::filesystem;
 namespace {
 
 struct scratch {
-  scratch() {
-    std::string pattern = "/tmp/troupe_ckpt_links_XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~scratch() { fs::remove_all(path); }
-  scratch(const scratch&) = delete;
   std::string ckpts() const { return (path / "ckpts").string(); }
   /// A folder of somebody else's with a file in it.
   fs::path others(const std::string& name) const {
@@ -39,7 +35,8 @@ struct scratch {
     std::ofstream{path / name / "precious"} << "precious";
     return path / name;
   }
-  fs::path path{};
+  scratch_folder folder{};
+  const fs::path path = folder.path();
 };
 
 result<std::string> save_at(storage_port& disk, const std::string& directory, int stamp,
@@ -48,10 +45,6 @@ result<std::string> save_at(storage_port& disk, const std::string& directory, in
   options.keep = keep;
   checkpoint_writer writer{disk, directory, options};
   return save_model(writer, stamp, 2);
-}
-
-bool says(const failure& why, const std::string& part) {
-  return why.text.find(part) != std::string::npos;
 }
 
 } // namespace
@@ -179,15 +172,14 @@ TEST_CASE("checkpoint: a writer that was killed leaves the folder free, and its 
   auto& disk = ports->storage();
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
-  const auto child = ::fork();
-  if (child == 0) {
+  child_process child{[&]() -> int {
     auto own = make_production_ports();
     checkpoint_writer writer{own->storage(), at.ckpts(), small_files};
     const char done = writer.begin() ? 'y' : 'n';
     (void)!::write(ready[1], &done, 1);
     for (;;)
       ::pause();
-  }
+  }};
   char done = 0;
   REQUIRE(::read(ready[0], &done, 1) == 1);
   CHECK(done == 'y');
@@ -195,8 +187,8 @@ TEST_CASE("checkpoint: a writer that was killed leaves the folder free, and its 
   REQUIRE_FALSE(no);
   CHECK(no.error().code == errc::try_again);
   CHECK(fs::exists(at.ckpts() + "/ckpt-1.tmp")); // the other's is as it was
-  ::kill(child, SIGKILL);
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  child.signal(SIGKILL);
+  child.wait();
   REQUIRE(save_at(disk, at.ckpts(), 2));
   CHECK(disk.list(at.ckpts()).value_or_throw() == std::vector<std::string>{"ckpt-2"});
   ::close(ready[0]);

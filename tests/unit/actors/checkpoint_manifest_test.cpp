@@ -7,7 +7,7 @@
 
 #include <troupe/kernels/hash.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 
 using namespace troupe;
 using testing::choices;

@@ -8,7 +8,7 @@
 
 #include <troupe/actors/checkpoint_format.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 
 /// A small model for tests of checkpoints. It is known by its stamp: every element follows from
 /// (stamp, variable, part, row, column), so that a mix of two saves shows in any element.

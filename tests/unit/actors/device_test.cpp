@@ -18,6 +18,8 @@
 #include <troupe/device/fake_table.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../support/port_waiting.hpp"
+
 namespace {
 
 using namespace troupe;
@@ -57,14 +59,7 @@ struct stage {
 
   template <class Pred>
   bool comes_true(Pred pred) {
-    auto point = env.waits.make_point();
-    std::mutex mutex;
-    const auto deadline = after(env.clock.now(), 20s);
-    while (!pred() && env.clock.now() < deadline) {
-      std::unique_lock lock{mutex};
-      (void)point->wait_until(lock, after(env.clock.now(), 1ms));
-    }
-    return pred();
+    return testing::comes_true(env, pred);
   }
 
   machine& m = new_machine();

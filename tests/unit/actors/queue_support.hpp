@@ -18,6 +18,8 @@
 
 #include <troupe/actors/closure_queue.hpp>
 
+#include "../../support/processes.hpp"
+
 /// What the tests of the closure queue stand on: ports with a clock that only the test moves and
 /// waits whose sleepers can be counted, and short spellings.
 namespace troupe::test {
@@ -187,17 +189,15 @@ using seqs = std::vector<std::uint64_t>;
 /// runs.
 inline bool asserts(const std::function<void()>& body) {
   std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  testing::child_process child{[&body] {
     std::signal(SIGABRT, SIG_DFL);
     if (std::freopen("/dev/null", "w", stderr) == nullptr)
-      ::_exit(2);
+      return 2;
     body();
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+    return 0;
+  }};
+  child.wait();
+  return child.code() == -SIGABRT;
 }
 
 /// A user thread in one call, whose outcome the test asks for later.

@@ -13,6 +13,8 @@
 
 #include <troupe/core/lane_context.hpp>
 
+#include "../../support/processes.hpp"
+
 using namespace troupe;
 using std::chrono::milliseconds;
 
@@ -136,18 +138,14 @@ TEST_CASE("production lane: an abandoned lane runs on with what it owns") {
 }
 
 TEST_CASE("production lane: leave_now ends the process with the code and runs no destructor") {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
+  testing::child_process child{[]() -> int {
     struct loud {
       ~loud() { ::_exit(1); }
     } never_destroyed;
     make_production_ports()->lanes().leave_now(42);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 42);
+  }};
+  child.wait();
+  CHECK(child.code() == 42);
 }
 
 namespace {

@@ -12,32 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../support/scratch_folder.hpp"
+
 using namespace troupe;
 
 namespace {
-
-/// An empty directory that goes with the test.
-class scratch {
-public:
-  scratch() {
-    std::string pattern = "/tmp/troupe_storage_XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~scratch() { remove_tree(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
-private:
-  void remove_tree(const std::string& path) {
-    if (auto names = disk_->list(path))
-      for (const auto& name : *names)
-        remove_tree(path + "/" + name);
-    (void)disk_->remove(path);
-  }
-  std::unique_ptr<storage_port> disk_ = detail::make_posix_storage();
-  std::string path_{};
-};
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span{text.data(), text.size()});
@@ -66,7 +45,7 @@ bool mentions(const failure& why, const std::string& what) {
 } // namespace
 
 TEST_CASE("posix storage: what was written and closed is read back, whole and in parts") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   put(*disk, dir / "a", "hello world");
   CHECK(get(*disk, dir / "a") == "hello world");
@@ -80,7 +59,7 @@ TEST_CASE("posix storage: what was written and closed is read back, whole and in
 }
 
 TEST_CASE("posix storage: several writes of many bytes follow each other") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   std::string expected;
   auto file = disk->create(dir / "big");
@@ -96,7 +75,7 @@ TEST_CASE("posix storage: several writes of many bytes follow each other") {
 
 TEST_CASE(
   "posix storage: reading past the end is corrupt and names the file, also after it was cut") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   put(*disk, dir / "a", "12345");
   auto file = disk->open(dir / "a");
@@ -116,7 +95,7 @@ TEST_CASE(
 }
 
 TEST_CASE("posix storage: a missing file is not_found and named, a missing parent too") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   auto gone = disk->open(dir / "gone");
   REQUIRE_FALSE(gone);
@@ -157,7 +136,7 @@ TEST_CASE("posix storage: a full device is no_space, and the file stays refused"
 TEST_CASE(
   "posix storage: directories are made with parents, listed sorted, synced, and removed when "
   "empty") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   REQUIRE(disk->make_directories(dir / "x/y//z/"));
   REQUIRE(disk->make_directories(dir / "x/y/z"));
@@ -178,7 +157,7 @@ TEST_CASE(
 }
 
 TEST_CASE("posix storage: a file in the way of a directory is an error that names it") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   put(*disk, dir / "f", "x");
   auto through = disk->make_directories(dir / "f/g");
@@ -194,7 +173,7 @@ TEST_CASE("posix storage: a file in the way of a directory is an error that name
 }
 
 TEST_CASE("posix storage: rename replaces the target") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   put(*disk, dir / "new", "2");
   put(*disk, dir / "old", "1");
@@ -206,7 +185,7 @@ TEST_CASE("posix storage: rename replaces the target") {
 TEST_CASE(
   "posix storage: a write past the limit on file sizes was the process's death: it fails, naming "
   "the file") {
-  scratch dir;
+  testing::scratch_folder dir;
   auto disk = detail::make_posix_storage();
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);

@@ -7,15 +7,14 @@
 
 #include <doctest/doctest.h>
 
+#include "../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
+using namespace troupe::testing;
 
 int nobody_registered_me(int x) { return x + 1; }
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 } // namespace
 
@@ -24,7 +23,7 @@ TEST_CASE("a lambda's name was the linker's: it is shown as the function that it
   CHECK(readable_function("Z4mainEUlvE1_#2") == "main::{lambda()#3}#2");
   const auto here = [](const std::vector<int>&) {};
   const auto own = readable_function(typeid(here).name());
-  CHECK_MESSAGE(has(own, "lambda("), own);
+  CHECK_MESSAGE(says(own, "lambda("), own);
   CHECK_FALSE(own.starts_with("Z"));
 }
 
@@ -41,8 +40,8 @@ TEST_CASE("types are shown as they are written") {
 TEST_CASE("a function without a registration had no name: the program's own symbols tell it") {
   const auto* at = reinterpret_cast<const void*>(&nobody_registered_me);
   const auto name = function_at(at);
-  CHECK_MESSAGE(has(name, "nobody_registered_me(int)"), name);
-  CHECK(has(function_at(reinterpret_cast<const void*>(&std::abort)), "abort")); // of a library
+  CHECK_MESSAGE(says(name, "nobody_registered_me(int)"), name);
+  CHECK(says(function_at(reinterpret_cast<const void*>(&std::abort)), "abort")); // of a library
   int no_function = 0;
   CHECK(function_at(&no_function).empty());
   CHECK(function_at(nullptr).empty());

@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
+#include "../../support/processes.hpp"
+#include "../../support/scratch_folder.hpp"
 
 using namespace troupe;
 namespace fs = std::filesystem;
@@ -27,9 +29,6 @@ namespace {
 /// A directory with a folder in it and another one outside, which links lead to.
 struct scratch {
   scratch() {
-    std::string pattern = "/tmp/troupe_links_XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
     fs::create_directories(path / "in" / "sub");
     fs::create_directory(path / "out");
     std::ofstream{path / "out" / "kept"} << "kept";
@@ -37,13 +36,12 @@ struct scratch {
     fs::create_symlink(path / "out" / "kept", path / "in" / "file");
     fs::create_symlink(path / "nowhere", path / "in" / "broken");
   }
-  ~scratch() { fs::remove_all(path); }
-  scratch(const scratch&) = delete;
   std::string kept() const {
     std::ifstream in{path / "out" / "kept"};
     return {std::istreambuf_iterator<char>{in}, {}};
   }
-  fs::path path{};
+  testing::scratch_folder folder{};
+  const fs::path path = folder.path();
 };
 
 template <class T>
@@ -94,18 +92,17 @@ void check_folder(storage_port& folder) {
 }
 
 /// A child that holds the lock until it is killed.
-pid_t lock_in_child(const std::string& path) {
+std::unique_ptr<testing::child_process> lock_in_child(const std::string& path) {
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
-  const auto child = ::fork();
-  if (child == 0) {
+  auto child = std::make_unique<testing::child_process>([&]() -> int {
     auto disk = detail::make_posix_storage();
     auto held = disk->lock(path);
     const char done = held ? 'y' : 'n';
     (void)!::write(ready[1], &done, 1);
     for (;;)
       ::pause();
-  }
+  });
   char done = 0;
   REQUIRE(::read(ready[0], &done, 1) == 1);
   CHECK(done == 'y');
@@ -197,8 +194,8 @@ TEST_CASE("posix storage: a lock has one holder, and none once its process was k
   CHECK_FALSE(disk->exists(path)); // nothing stays behind
   const auto child = lock_in_child(path);
   CHECK(disk->lock(path).error().code == errc::try_again);
-  ::kill(child, SIGKILL);
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  child->signal(SIGKILL);
+  child->wait();
   CHECK(disk->exists(path)); // what it left
   CHECK(disk->lock(path));
   CHECK_FALSE(disk->exists(path));

@@ -6,23 +6,12 @@
 
 #include <troupe/core/error.hpp>
 
+#include "../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
-
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-bool says(const failure& why, std::string_view text) {
-  return why.text.find(text) != std::string::npos;
-}
+using namespace troupe::testing;
 
 } // namespace
 

@@ -9,7 +9,7 @@
 
 #include <troupe/core/production_ports.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 
 using namespace troupe;
 

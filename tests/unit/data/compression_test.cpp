@@ -126,7 +126,7 @@ TEST_CASE("compression: a packed file cut anywhere is corrupt and named, never f
       auto why =
         failure_of([&] { got = texts(dataset::text_lines({"f"}, packed), ports.context()); });
       CHECK(why.code == errc::corrupt);
-      CHECK_MESSAGE(holds(why.text, "text_lines f: " + std::string{to_string(packed)}), why.text);
+      CHECK_MESSAGE(says(why.text, "text_lines f: " + std::string{to_string(packed)}), why.text);
     }
 }
 
@@ -155,9 +155,9 @@ TEST_CASE("compression: what is not packed as the option says is refused by name
     CHECK(out.code == errc::corrupt);
     return out.text;
   };
-  CHECK(holds(why("f", compression::gzip), "text_lines f: gzip: incorrect header check"));
-  CHECK(holds(why("f", compression::zlib), "text_lines f: zlib: "));
-  CHECK(holds(why("z", compression::zlib), "4 bytes after the end"));
+  CHECK(says(why("f", compression::gzip), "text_lines f: gzip: incorrect header check"));
+  CHECK(says(why("f", compression::zlib), "text_lines f: zlib: "));
+  CHECK(says(why("z", compression::zlib), "4 bytes after the end"));
   CHECK(failure_of([] { (void)dataset::text_lines({"f"}, static_cast<compression>(9)); }).code
         == errc::invalid_argument);
   CHECK(dataset::text_lines({"f"}).describe() == "text_lines(f)"); // as positions of before say
@@ -204,5 +204,5 @@ TEST_CASE("compression: a few packed bytes that say much cost no memory before i
   ports.storage.files["f"] = gzipped(head + file.substr(12));
   auto why = failure_of([&] { (void)texts(dataset::tfrecords({"f"}), ports.context()); });
   CHECK(why.code == errc::corrupt);
-  CHECK(holds(why.text, "length 1099511627776, but only"));
+  CHECK(says(why.text, "length 1099511627776, but only"));
 }

@@ -95,7 +95,7 @@ TEST_CASE("PS-L10 a finite dataset that runs out throws end_of_data, at every fu
   for (int i = 0; i < 3; ++i) {
     auto why = failure_of([&] { it.next(); });
     CHECK(why.code == errc::end_of_data);
-    CHECK(holds(why.text, "after 2"));
+    CHECK(says(why.text, "after 2"));
     CHECK_FALSE(it.try_next());
   }
   CHECK(it.delivered() == 2);
@@ -309,7 +309,7 @@ TEST_CASE("batch: elements that differ in type, shape or parts are refused with 
   auto shapes =
     failure_of([&] { rows(2).concatenate(rows(3)).batch(2).iterate(ports.context()).next(); });
   CHECK(shapes.code == errc::shape_mismatch);
-  CHECK(holds(shapes.text, "element 1, part 0 is [3], the first one [2]"));
+  CHECK(says(shapes.text, "element 1, part 0 is [3], the first one [2]"));
   auto types = failure_of([&] {
     dataset::range(1)
       .concatenate(dataset::from_tensors({tensor::zeros(dtype::f32, {1})}))
@@ -371,7 +371,7 @@ TEST_CASE("dataset: arguments out of their domain are refused with their value")
   auto refused = [](auto action, const char* part) {
     auto why = failure_of(action);
     CHECK(why.code == errc::invalid_argument);
-    CHECK_MESSAGE(holds(why.text, part), why.text);
+    CHECK_MESSAGE(says(why.text, part), why.text);
   };
   auto data = dataset::range(3);
   refused([&] { data.batch(0); }, "batch: size is 0");
@@ -392,5 +392,5 @@ TEST_CASE("dataset: arguments out of their domain are refused with their value")
     dataset::from_tensors({tensor::zeros(dtype::f32, {2}), tensor::zeros(dtype::f32, {3})});
   });
   CHECK(why.code == errc::shape_mismatch);
-  CHECK(holds(why.text, "tensor 1 has 3 rows, tensor 0 has 2"));
+  CHECK(says(why.text, "tensor 1 has 3 rows, tensor 0 has 2"));
 }

@@ -30,7 +30,7 @@ TEST_CASE("SYNC-INP-2 from function: nothing rebatched, a worker with 2 replicas
     CHECK(x.worker == 1);
     CHECK(x.replicas_in_sync == 4);
     CHECK(x.per_replica_batch_size(8) == 2);
-    CHECK(holds(failure_of([&] { (void)x.per_replica_batch_size(7); }).text, "batch size 7"));
+    CHECK(says(failure_of([&] { (void)x.per_replica_batch_size(7); }).text, "batch size 7"));
     return counted(7, 2);
   };
   auto input = pipeline_pieces::from_function(make, at(1, 2, 2), ports.context());
@@ -50,14 +50,14 @@ TEST_CASE("SYNC-INP-6 SYNC-INP-6b pieces go to worker i mod W, so ranks hold 0, 
 TEST_CASE("SYNC-INP-10 elements without a batch dimension are refused for n > 1, with a way out") {
   auto got = why(dataset::range(4), at(0, 1, 2));
   CHECK(got.code == errc::invalid_argument);
-  CHECK(holds(got.text, "part 0 is i64[] and has no batch dimension"));
-  CHECK(holds(got.text, "batch the dataset first"));
+  CHECK(says(got.text, "part 0 is i64[] and has no batch dimension"));
+  CHECK(says(got.text, "batch the dataset first"));
   auto uneven = dataset::range(2).map([](const element&) {
     return element{tensor::zeros(dtype::f32, {4}), tensor::zeros(dtype::f32, {3})};
   });
   auto differs = why(uneven, at(0, 1, 2));
   CHECK(differs.code == errc::shape_mismatch);
-  CHECK(holds(differs.text, "part 1 has 3 rows, part 0 has 4"));
+  CHECK(says(differs.text, "part 1 has 3 rows, part 0 has 4"));
 }
 
 TEST_CASE("SYNC-INP-11 one replica has every element as it is, batched or not") {

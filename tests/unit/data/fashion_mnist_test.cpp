@@ -73,7 +73,7 @@ TEST_CASE("fashion_mnist: bad splits, missing files and wrong contents are named
   auto open = [&] { data.iterate(ports.context()); };
   auto why = failure_of(open);
   CHECK(why.code == errc::not_found);
-  CHECK(holds(why.text, "/data/t10k-images-idx3-ubyte.gz"));
+  CHECK(says(why.text, "/data/t10k-images-idx3-ubyte.gz"));
 
   auto& images = ports.storage.files["/data/t10k-images-idx3-ubyte.gz"];
   auto& labels = ports.storage.files["/data/t10k-labels-idx1-ubyte.gz"];
@@ -81,12 +81,12 @@ TEST_CASE("fashion_mnist: bad splits, missing files and wrong contents are named
   labels = gzipped(idx_bytes(0x08, {2}, std::string{"\x03\x0a"}));
   why = failure_of(open);
   CHECK(why.code == errc::corrupt);
-  CHECK(holds(why.text, "u8[2, 28, 27] instead of u8[rows, 28, 28]"));
+  CHECK(says(why.text, "u8[2, 28, 27] instead of u8[rows, 28, 28]"));
 
   images = gzipped(idx_bytes(0x08, {2, 28, 28}, std::string(2 * 28 * 28, '\x33')));
   why = failure_of(open);
   CHECK(why.code == errc::corrupt);
-  CHECK(holds(why.text, "label 1 is 10, not below 10"));
+  CHECK(says(why.text, "label 1 is 10, not below 10"));
 
   labels = gzipped(idx_bytes(0x08, {3}, std::string{"\x03\x01\x02"}));
   CHECK(failure_of(open).code == errc::mismatch);

@@ -19,8 +19,8 @@ void check_refused(const std::string& bytes, const std::string& part) {
     auto got = parse(file);
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::corrupt);
-    CHECK_MESSAGE(holds(got.error().text, "some.idx"), got.error().text);
-    CHECK_MESSAGE(holds(got.error().text, part), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, "some.idx"), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, part), got.error().text);
   }
 }
 
@@ -105,14 +105,14 @@ TEST_CASE("idx: a gzip file cut anywhere, or with a broken check sum, is refused
     auto got = parse(whole.substr(0, n));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::corrupt);
-    CHECK_MESSAGE(holds(got.error().text, "some.idx"), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, "some.idx"), got.error().text);
   }
   auto broken = whole;
   broken[broken.size() - 6] ^= 1; // of the CRC
   CHECK_FALSE(parse(broken));
   auto got = parse(whole + "junk");
   REQUIRE_FALSE(got);
-  CHECK_MESSAGE(holds(got.error().text, "4 bytes after the end"), got.error().text);
+  CHECK_MESSAGE(says(got.error().text, "4 bytes after the end"), got.error().text);
 }
 
 TEST_CASE("idx: any single changed byte of a gzip file is refused or harmless") {
@@ -132,7 +132,7 @@ TEST_CASE("idx: a missing file is not_found and named") {
   auto got = read_idx(storage, "/no/such.gz");
   REQUIRE_FALSE(got);
   CHECK(got.error().code == errc::not_found);
-  CHECK(holds(got.error().text, "/no/such.gz"));
+  CHECK(says(got.error().text, "/no/such.gz"));
 }
 
 TEST_CASE("idx: two files with different row counts are refused, naming both") {
@@ -141,8 +141,8 @@ TEST_CASE("idx: two files with different row counts are refused, naming both") {
   ports.storage.files["labels"] = gzipped(idx_bytes(0x08, {2}, "xy"));
   auto why = failure_of([&] { dataset::idx("images", "labels").iterate(ports.context()); });
   CHECK(why.code == errc::mismatch);
-  CHECK(holds(why.text, "labels: 2 rows"));
-  CHECK(holds(why.text, "3 in images"));
+  CHECK(says(why.text, "labels: 2 rows"));
+  CHECK(says(why.text, "3 in images"));
   ports.storage.files["labels"] = idx_bytes(0x08, {3}, "xyz");
   auto it = dataset::idx("images", "labels").iterate(ports.context());
   it.next();

@@ -166,7 +166,7 @@ TEST_CASE("input: positions of other settings or data are refused, and nothing c
   (void)other.next();
   auto why = failure_of([&] { other.restore(position); });
   CHECK(why.code == errc::mismatch);
-  CHECK(holds(why.text, "worker 1 of 2 with 1 replicas"));
+  CHECK(says(why.text, "worker 1 of 2 with 1 replicas"));
   CHECK(values_of(other.next().pieces[0].data[0]) == std::vector<std::int64_t>{2, 3});
   auto even = off;
   even.rule = split::even;

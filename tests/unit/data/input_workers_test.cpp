@@ -309,7 +309,7 @@ TEST_CASE("SYNC part 1: AUTO that falls back to DATA says so, and is the same as
   auto data = dataset::fixed_records({"a"}, 1).batch(2);
   pipeline_pieces input{data, at(1, 2, 1), ports.context()};
   CHECK(input.policy() == policy::data);
-  CHECK(holds(input.note(), "1 files for 2 workers"));
+  CHECK(says(input.note(), "1 files for 2 workers"));
   CHECK(input.global_batch_size() == 2);
   CHECK(text_of(input.next().pieces[0].data[0]) == "b");
   auto by_name = failure_of([&] {
@@ -324,20 +324,20 @@ TEST_CASE("input: options out of their domain are refused by name and value") {
     CHECK(got.code == errc::invalid_argument);
     return got.text;
   };
-  CHECK(holds(refused(at(0, 0, 1)), "workers is 0"));
-  CHECK(holds(refused(at(2, 2, 1)), "worker is 2, expected 0 to 1"));
-  CHECK(holds(refused(at(0, 1, 0)), "replicas of a worker is 0"));
+  CHECK(says(refused(at(0, 0, 1)), "workers is 0"));
+  CHECK(says(refused(at(2, 2, 1)), "worker is 2, expected 0 to 1"));
+  CHECK(says(refused(at(0, 1, 0)), "replicas of a worker is 0"));
   auto weights = at(0, 2, 1);
   weights.weights = {1, 2, 3};
-  CHECK(holds(refused(weights), "3 weights for 2 replicas"));
+  CHECK(says(refused(weights), "3 weights for 2 replicas"));
   weights.weights = {0, 0};
-  CHECK(holds(refused(weights), "all 2 weights are 0"));
+  CHECK(says(refused(weights), "all 2 weights are 0"));
   weights.weights = {1, 1};
   weights.rebatch = false;
-  CHECK(holds(refused(weights), "weights require rebatch"));
+  CHECK(says(refused(weights), "weights require rebatch"));
   weights.rebatch = true;
   weights.policy = policy::off;
-  CHECK(holds(why(mapped(counted(4, 2)), weights).text, "a known batch size"));
+  CHECK(says(why(mapped(counted(4, 2)), weights).text, "a known batch size"));
   weights.weights = {0, 1};
-  CHECK(holds(refused(weights), "worker 0 takes none of 2 rows"));
+  CHECK(says(refused(weights), "worker 0 takes none of 2 rows"));
 }

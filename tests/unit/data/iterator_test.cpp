@@ -351,7 +351,7 @@ TEST_CASE(
   auto other = dataset::range(21).shuffle(5).repeat(3).batch(4).iterate(ports.context());
   auto why = failure_of([&] { other.restore_position(position); });
   CHECK(why.code == errc::mismatch);
-  CHECK(holds(why.text, "range(0, 21, 1)"));
+  CHECK(says(why.text, "range(0, 21, 1)"));
   CHECK(it.save_position() == position);
   CHECK(next_items(it, 100) == next_items(twin, 100));
 }
@@ -367,7 +367,7 @@ TEST_CASE("iterator: a position past the rows of a file that shrank is refused")
   ports.storage.files["a"] = idx_bytes(0x0c, {3}, std::string(12, '\0'));
   auto why = failure_of([&] { it.restore_position(position); });
   CHECK(why.code == errc::corrupt);
-  CHECK(holds(why.text, "row is 4, over 3"));
+  CHECK(says(why.text, "row is 4, over 3"));
 }
 
 TEST_CASE("iterator: one that belongs to no dataset says so") {

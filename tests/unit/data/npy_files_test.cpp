@@ -82,7 +82,7 @@ TEST_CASE("npy: an unsigned value that no type here holds is named by its place"
   auto got = parse(npy_bytes(header("<u8", "(3,)"), raw<std::uint64_t>({1, 2, UINT64_MAX}, false)));
   REQUIRE_FALSE(got);
   CHECK(got.error().code == errc::out_of_range);
-  CHECK(holds(got.error().text, "npy some.npy: element 2"));
+  CHECK(says(got.error().text, "npy some.npy: element 2"));
 }
 
 TEST_CASE("npy: Fortran order is read, of every rank and type, and comes in C order") {
@@ -126,8 +126,8 @@ TEST_CASE("npy: element types that are not read are named, escaped and cut") {
     auto got = parse(npy_bytes(header(descr, "()"), ""));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::invalid_argument);
-    CHECK(holds(got.error().text, "is not one of b1, u1 to u8"));
-    CHECK(holds(got.error().text, descr == "\x01\x02" ? "\\x01\\x02" : descr));
+    CHECK(says(got.error().text, "is not one of b1, u1 to u8"));
+    CHECK(says(got.error().text, descr == "\x01\x02" ? "\\x01\\x02" : descr));
   }
 }
 
@@ -150,13 +150,13 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
     REQUIRE_FALSE(out);
     return out.error().text;
   };
-  CHECK(holds(why({"locked"}), "\"locked\": is encrypted"));
-  CHECK(holds(why({"rubbish"}), "some.npz:rubbish"));
-  CHECK(holds(why({"twice"}), "\"twice\" is there twice"));
-  CHECK(holds(why({"text"}), "descr"));
-  CHECK(holds(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
-  CHECK(holds(parse_npz(as_bytes(file), "some.npz").error().text,
-              "entry \"notes.txt\" is not a .npy file; request arrays by name"));
+  CHECK(says(why({"locked"}), "\"locked\": is encrypted"));
+  CHECK(says(why({"rubbish"}), "some.npz:rubbish"));
+  CHECK(says(why({"twice"}), "\"twice\" is there twice"));
+  CHECK(says(why({"text"}), "descr"));
+  CHECK(says(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
+  CHECK(says(parse_npz(as_bytes(file), "some.npz").error().text,
+             "entry \"notes.txt\" is not a .npy file; request arrays by name"));
 }
 
 TEST_CASE("npz: entries that lie on each other, or on the directory, are refused by name") {
@@ -178,18 +178,18 @@ TEST_CASE("npz: entries that lie on each other, or on the directory, are refused
     auto got = parse_npz(as_bytes(same), "some.npz", names({name}));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::corrupt);
-    CHECK_MESSAGE(holds(got.error().text, "overlaps that of \""), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, "overlaps that of \""), got.error().text);
   }
   CHECK(parse_npz(as_bytes(same), "some.npz", names({"c"}))); // it shares nothing
   CHECK_FALSE(parse_npz(as_bytes(same), "some.npz"));
   auto longer = whole; // a goes on into b
   set(longer, place_of(longer, 0) + 20, static_cast<std::uint32_t>(ints.size() + 40));
-  CHECK(holds(parse_npz(as_bytes(longer), "some.npz", names({"b"})).error().text,
-              "\"b\": data overlaps that of \"a\""));
+  CHECK(says(parse_npz(as_bytes(longer), "some.npz", names({"b"})).error().text,
+             "\"b\": data overlaps that of \"a\""));
   auto into = whole; // c goes on into the directory
   set(into, place_of(into, 2) + 20, static_cast<std::uint32_t>(ints.size() + 1));
-  CHECK(holds(parse_npz(as_bytes(into), "some.npz", names({"c"})).error().text,
-              "overlaps that of the directory"));
+  CHECK(says(parse_npz(as_bytes(into), "some.npz", names({"c"})).error().text,
+             "overlaps that of the directory"));
 }
 
 TEST_CASE("npy: what is written has numpy's bytes and is read again, whatever type and shape") {
@@ -258,7 +258,7 @@ TEST_CASE("npz: a writer that is refused or left leaves the file that was there"
     auto done = to.add(name, x);
     REQUIRE_FALSE(done);
     CHECK(done.error().code == errc::invalid_argument);
-    CHECK_MESSAGE(holds(done.error().text, part), done.error().text);
+    CHECK_MESSAGE(says(done.error().text, part), done.error().text);
     CHECK(to.close().error().text == done.error().text);
   };
   refused("a", tensor::scalar(1.0f), "\"a\": was already added");

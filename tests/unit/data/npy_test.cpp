@@ -20,8 +20,8 @@ void check_refused(const std::string& file, errc code, const std::string& part) 
   auto got = parse(file);
   REQUIRE_FALSE(got);
   CHECK(got.error().code == code);
-  CHECK_MESSAGE(holds(got.error().text, "some.npy"), got.error().text);
-  CHECK_MESSAGE(holds(got.error().text, part), got.error().text);
+  CHECK_MESSAGE(says(got.error().text, "some.npy"), got.error().text);
+  CHECK_MESSAGE(says(got.error().text, part), got.error().text);
 }
 
 template <class T>
@@ -123,7 +123,7 @@ TEST_CASE("npz: stored and deflated arrays, with 64-bit sizes or not, by name or
     auto none = parse_npz(as_bytes(file), "some.npz", wrong);
     REQUIRE_FALSE(none);
     CHECK(none.error().code == errc::not_found);
-    CHECK(holds(none.error().text, "\"c\" among a, b"));
+    CHECK(says(none.error().text, "\"c\" among a, b"));
   }
 }
 
@@ -133,8 +133,8 @@ TEST_CASE("npz: what does not hold is refused by entry, field and value") {
     auto got = parse_npz(as_bytes(file), "some.npz");
     REQUIRE_FALSE(got);
     CHECK(got.error().code == code);
-    CHECK_MESSAGE(holds(got.error().text, "some.npz"), got.error().text);
-    CHECK_MESSAGE(holds(got.error().text, part), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, "some.npz"), got.error().text);
+    CHECK_MESSAGE(says(got.error().text, part), got.error().text);
   };
   refused("", errc::corrupt, "no zip directory in 0 bytes");
   refused(zip_bytes({{"a.txt", "hello"}}), errc::invalid_argument, "\"a.txt\" is no .npy");
@@ -179,10 +179,10 @@ TEST_CASE("npy and npz datasets: rows must agree, and errors name the array and 
   auto why = [&](const dataset& x) { return failure_of([&] { x.iterate(ports.context()); }); };
   auto rows = why(dataset::npy({"x.npy", "y.npy"}));
   CHECK(rows.code == errc::shape_mismatch);
-  CHECK(holds(rows.text, "y.npy: 2 rows, but 3 in npy x.npy"));
+  CHECK(says(rows.text, "y.npy: 2 rows, but 3 in npy x.npy"));
   CHECK(why(dataset::npy({"s.npy"})).code == errc::shape_mismatch);
   CHECK(why(dataset::npy({"none.npy"})).code == errc::not_found);
-  CHECK(holds(why(dataset::npz("empty.npz")).text, "holds no arrays"));
+  CHECK(says(why(dataset::npz("empty.npz")).text, "holds no arrays"));
   auto both = dataset::npz("all.npz", {"z", "y"}).batch(2).iterate(ports.context()).next();
   CHECK(both.size() == 2);
   CHECK(text_of(both[0]) == "ab");

@@ -52,7 +52,7 @@ counts torture(const std::string& whole, const attempt& read) {
       return;
     ++refused;
     CHECK_MESSAGE(is_clean(why), to_string(why));
-    CHECK_MESSAGE(holds(why.text, "file"), why.text);
+    CHECK_MESSAGE(says(why.text, "file"), why.text);
   };
   for (std::size_t n = 0; n < whole.size(); ++n)
     try_one(whole.substr(0, n), out.cut, out.cut_refused);

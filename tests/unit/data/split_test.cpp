@@ -115,23 +115,23 @@ TEST_CASE("split: arguments out of their domain are refused by name and value") 
     CHECK(why.code == errc::invalid_argument);
     return why.text;
   };
-  CHECK(holds(text_of([] { (void)stream_split_sizes(-1, 1, 1, 0); }), "global batch is -1"));
-  CHECK(holds(text_of([] { (void)stream_split_sizes(1, 0, 1, 0); }), "workers is 0"));
-  CHECK(holds(text_of([] { (void)stream_split_sizes(1, 2, 1, 2); }), "worker is 2"));
-  CHECK(holds(text_of([] { (void)stream_split_sizes(1, 1, 0, 0); }), "replicas of a worker is 0"));
-  CHECK(holds(text_of([] { (void)even_split_sizes(1, 0); }), "pieces is 0"));
-  CHECK(holds(text_of([] { (void)even_split_sizes(-3, 1); }), "rows is -3"));
-  CHECK(holds(text_of([] { (void)weighted_split_sizes(1, {}); }), "weights is 0"));
+  CHECK(says(text_of([] { (void)stream_split_sizes(-1, 1, 1, 0); }), "global batch is -1"));
+  CHECK(says(text_of([] { (void)stream_split_sizes(1, 0, 1, 0); }), "workers is 0"));
+  CHECK(says(text_of([] { (void)stream_split_sizes(1, 2, 1, 2); }), "worker is 2"));
+  CHECK(says(text_of([] { (void)stream_split_sizes(1, 1, 0, 0); }), "replicas of a worker is 0"));
+  CHECK(says(text_of([] { (void)even_split_sizes(1, 0); }), "pieces is 0"));
+  CHECK(says(text_of([] { (void)even_split_sizes(-3, 1); }), "rows is -3"));
+  CHECK(says(text_of([] { (void)weighted_split_sizes(1, {}); }), "weights is 0"));
   const std::vector<std::uint32_t> none{0, 0};
-  CHECK(holds(text_of([&] { (void)weighted_split_sizes(1, none); }), "all 2 weights are 0"));
+  CHECK(says(text_of([&] { (void)weighted_split_sizes(1, none); }), "all 2 weights are 0"));
 }
 
 TEST_CASE("SYNC-INP-9 replicas that are no multiple of the workers are refused") {
   CHECK(replicas_per_worker(8, 2) == 4);
   auto why = failure_of([] { (void)replicas_per_worker(3, 2); });
   CHECK(why.code == errc::invalid_argument);
-  CHECK(holds(why.text, "3 replicas on 2 workers"));
-  CHECK(holds(why.text, "same number of replicas"));
+  CHECK(says(why.text, "3 replicas on 2 workers"));
+  CHECK(says(why.text, "same number of replicas"));
 }
 
 TEST_CASE("SYNC-SPL-1 the batch size was lost behind repeat, skip, shard and concatenate") {

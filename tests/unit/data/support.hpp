@@ -16,10 +16,14 @@
 #include <troupe/data/iterator.hpp>
 #include <troupe/data/tfrecord.hpp>
 
+#include "../../support/counting_random.hpp"
+#include "../../support/thrown.hpp"
+
 /// Stand-ins for the ports, and short ways to say what a dataset yields.
 namespace data_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 
 class memory_file final : public file_reader {
 public:
@@ -105,20 +109,6 @@ private:
   }
 };
 
-/// A different word at every draw.
-class counting_random final : public random_port {
-public:
-  explicit counting_random(std::uint64_t first = 1) : next_{first} {}
-  std::uint64_t draw(std::string_view) override {
-    ++draws;
-    return next_++;
-  }
-  int draws = 0;
-
-private:
-  std::uint64_t next_;
-};
-
 struct fake_ports {
   explicit fake_ports(std::uint64_t first_seed = 1) : random{first_seed} {}
   memory_storage storage{};
@@ -199,21 +189,6 @@ inline std::string npy_bytes(const std::string& header, const std::string& data,
 
 inline std::string npy_header(const std::string& descr, const std::string& shape) {
   return "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }   \n";
-}
-
-/// What `action` throws; code `none` when it doesn't.
-template <class Action>
-failure failure_of(Action action) {
-  try {
-    action();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-inline bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 inline void put_be(std::string& to, std::uint64_t x, int bytes) {

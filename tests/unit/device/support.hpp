@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,11 +18,15 @@
 #include <troupe/device/fake_table.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../support/failures.hpp"
+#include "../../support/port_waiting.hpp"
+
 /// What the device tests share: this machine's ports, a device with faults on demand, and words for
 /// how a scenario must end.
 namespace device_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 /// The ports of this machine, which lanes that were given up may use to the end of the process.
@@ -89,19 +92,6 @@ struct fixture {
   device_options how_;
 };
 
-/// The failure names all of these.
-inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
-  CHECK_MESSAGE(why.code == code, to_string(why));
-  for (const char* word : words)
-    CHECK_MESSAGE(why.text.find(word) != std::string::npos, why.text << " lacks " << word);
-}
-
-template <class T>
-failure failure_of(const result<T>& x) {
-  REQUIRE(!x);
-  return x.error();
-}
-
 inline device_op nothing(const char* name = "nothing") {
   return {.name = name, .run = [](const launch_site&) { return device_answer{}; }};
 }
@@ -111,21 +101,6 @@ inline device_op nothing(const char* name = "nothing") {
 inline failure failure_behind(device& d, const device_stream& s) {
   auto e = d.mark(s);
   return e ? failure_of(d.wait(*e, long_enough)) : e.error();
-}
-
-/// Waits for a condition that other lanes make true.
-template <class Pred>
-bool comes_true(const environment& env, Pred pred) {
-  auto point = env.waits.make_point();
-  std::mutex mutex;
-  const auto deadline = after(env.clock.now(), long_enough);
-  while (!pred()) {
-    if (env.clock.now() >= deadline)
-      return false;
-    std::unique_lock lock{mutex};
-    (void)point->wait_until(lock, after(env.clock.now(), 1ms));
-  }
-  return true;
 }
 
 } // namespace device_test

@@ -5,25 +5,14 @@
 #include <fstream>
 #include <string>
 
-#include <unistd.h>
-
+#include "../../support/scratch_folder.hpp"
 #include "workers_support.hpp"
 
 namespace replicas_test {
 
-/// A directory that goes with the test.
-class scratch_directory {
+/// A folder for checkpoints that is not there yet, and goes with the test.
+class checkpoint_folder {
 public:
-  scratch_directory() {
-    static std::atomic<int> count{0};
-    path_ = std::filesystem::temp_directory_path()
-            / ("troupe-sync-" + std::to_string(::getpid()) + "-" + std::to_string(++count));
-    std::filesystem::remove_all(path_);
-  }
-  ~scratch_directory() { std::filesystem::remove_all(path_); }
-  scratch_directory(const scratch_directory&) = delete;
-  scratch_directory& operator=(const scratch_directory&) = delete;
-
   std::string text() const { return path_.string(); }
   /// Finished checkpoints in it.
   std::vector<std::string> checkpoints() const {
@@ -44,7 +33,8 @@ public:
   }
 
 private:
-  std::filesystem::path path_;
+  scratch_folder around_{};
+  std::filesystem::path path_ = around_.path() / "checkpoints";
 };
 
 } // namespace replicas_test

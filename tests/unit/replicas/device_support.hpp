@@ -3,54 +3,16 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
-
-#include <troupe/core/production_ports.hpp>
-#include <troupe/core/tracers.hpp>
-#include <troupe/device/cpu_table.hpp>
 #include <troupe/device/fake_table.hpp>
-#include <troupe/transport/memory_transport.hpp>
 
+#include "../../support/gpu_machine.hpp"
 #include "support.hpp"
 
 /// What the tests of replicas on devices share.
 namespace replicas_test {
-
-/// A host whose devices are made-up GPUs, and CPUs beside them.
-struct gpu_machine {
-  explicit gpu_machine(std::uint32_t gpus = 2) : gpu_machine{{.devices = gpus}, nullptr} {}
-  /// `over`: null for hosts that talk to nobody.
-  gpu_machine(fake_options gpus, std::unique_ptr<data_transport> over)
-    : transport{over ? std::move(over) : make_memory_transport(ports->waits())} {
-    configure(config);
-    system = std::make_unique<caf::actor_system>(config);
-    port.gpus = std::make_shared<fake_table>(env, gpus);
-    port.cpus = make_cpu_table(env, {.devices = 2});
-    env.devices = &port;
-  }
-  fake_table& table() { return *port.gpus; }
-  const fake_table& table() const { return *port.gpus; }
-  runtime_host here() { return {*system, env, {}}; }
-
-  struct both final : device_port {
-    std::vector<std::shared_ptr<device_table>> tables() override { return {cpus, gpus}; }
-    std::shared_ptr<device_table> cpus{};
-    std::shared_ptr<fake_table> gpus{};
-  };
-  std::unique_ptr<production_ports> ports = make_production_ports();
-  const std::unique_ptr<data_transport> transport;
-  counting_tracer traced{};
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
-                  ports->waits(), *transport,      &traced};
-  caf::actor_system_config config{};
-  std::unique_ptr<caf::actor_system> system;
-  both port{};
-};
 
 /// With a runtime of its own.
 struct gpu_host : gpu_machine {

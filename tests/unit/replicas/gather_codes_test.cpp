@@ -32,7 +32,7 @@ std::vector<misfit> misfits() {
 std::vector<failure> thrown_in_replicas(const strategy& s, const misfit& what, bool on_devices) {
   std::mutex mutex;
   std::vector<failure> out;
-  (void)failure_of([&] {
+  const auto of_run = failure_of([&] {
     s.run([&](replica_context& ctx) {
       const auto x = what.part(id_of(ctx));
       try {
@@ -47,6 +47,7 @@ std::vector<failure> thrown_in_replicas(const strategy& s, const misfit& what, b
       }
     });
   });
+  CHECK(of_run.code != errc::none);
   return out;
 }
 

@@ -9,18 +9,6 @@ namespace {
 
 using namespace replicas_test;
 
-/// Waits for a condition that the lane makes true.
-template <class Pred>
-bool comes_true(Pred pred) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (!pred()) {
-    if (std::chrono::steady_clock::now() > deadline)
-      return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
 distribute_options ahead(std::uint32_t steps) {
   distribute_options out;
   out.input.prefetch_to_device = true; // CPUs fetch nothing by themselves

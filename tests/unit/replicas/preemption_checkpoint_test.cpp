@@ -49,7 +49,7 @@ preemption_checkpoint_options leaving(duration grace = {}, int code = 42) {
 TEST_CASE("SYNC-PRE-2 SYNC-PRE-3 SYNC-PRE-6 SYNC-PRE-7 SYNC-P1 all save the same call and leave") {
   for (const bool explicit_check : {false, true}) {
     CAPTURE(explicit_check);
-    const scratch_directory at;
+    const checkpoint_folder at;
     std::atomic<int> gone{0};
     std::mutex mutex;
     std::set<std::uint64_t> saved_at;
@@ -90,7 +90,7 @@ TEST_CASE("SYNC-PRE-2 SYNC-PRE-3 SYNC-PRE-6 SYNC-PRE-7 SYNC-P1 all save the same
 }
 
 TEST_CASE("SYNC-PRE-8 SYNC-P2 with a grace period training goes on, and a second save ends it") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::atomic<int> gone{0};
   std::atomic<std::uint64_t> second{0};
   on_workers(2, [&](std::uint32_t worker, runtime& rt) {
@@ -124,7 +124,7 @@ TEST_CASE("SYNC-PRE-8 SYNC-P2 with a grace period training goes on, and a second
 }
 
 TEST_CASE("SYNC-PRE-10 later notices are ignored, from whomever") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::atomic<int> gone{0};
   on_workers(3, [&](std::uint32_t, runtime& rt) {
     auto s = strategy_over(rt);
@@ -147,7 +147,7 @@ TEST_CASE("SYNC-PRE-10 later notices are ignored, from whomever") {
 
 TEST_CASE("SYNC-PRE-11 SYNC-P3 an error of one worker is thrown on all, with its type and text") {
   for (const bool own_type : {false, true}) {
-    const scratch_directory at;
+    const checkpoint_folder at;
     on_workers(4, [&](std::uint32_t worker, runtime& rt) {
       auto s = strategy_over(rt);
       counting program{s, at.text()};
@@ -180,7 +180,7 @@ TEST_CASE("SYNC-PRE-11 SYNC-P3 an error of one worker is thrown on all, with its
 }
 
 TEST_CASE("SYNC-PRE-11 who fails while the others reduce host values is heard too") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   const auto begin = std::chrono::steady_clock::now();
   on_workers(3, [&](std::uint32_t worker, runtime& rt) {
     auto s = strategy_over(rt);
@@ -199,7 +199,7 @@ TEST_CASE("SYNC-PRE-11 who fails while the others reduce host values is heard to
 }
 
 TEST_CASE("SYNC-PRE-13 SYNC-P4 a save function without effect leaves no checkpoint") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::atomic<int> saves{0};
   std::atomic<int> gone{0};
   on_workers(2, [&](std::uint32_t worker, runtime& rt) {
@@ -223,7 +223,7 @@ TEST_CASE("SYNC-PRE-13 SYNC-P4 a save function without effect leaves no checkpoi
 }
 
 TEST_CASE("SYNC-PRE-5 the platform's watcher is asked, once a second at most") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   auto s = mirrored_over(2);
   counting program{s, at.text()};
   int asked = 0;
@@ -243,7 +243,7 @@ TEST_CASE("SYNC-PRE-5 the platform's watcher is asked, once a second at most") {
 }
 
 TEST_CASE("SYNC-PRE-5 SIGTERM is a notice while the handler is asked for, and nothing else") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   auto s = mirrored_over(1);
   counting program{s, at.text()};
   static std::atomic<int> outer{0};
@@ -265,7 +265,7 @@ TEST_CASE("SYNC-PRE-5 SIGTERM is a notice while the handler is asked for, and no
 }
 
 TEST_CASE("SYNC-PRE-4 what run returns comes back, and calls are counted when they end") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   auto s = mirrored_over(2);
   counting program{s, at.text()};
   preemption_checkpoint guard{program.checkpoint()};
@@ -279,7 +279,7 @@ TEST_CASE("SYNC-PRE-4 what run returns comes back, and calls are counted when th
 
 TEST_CASE(
   "SYNC-PRE-2 SYNC-PRE-4 a checkpoint outlives who counts its calls, and knows their number") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   on_workers(2, [&](std::uint32_t, runtime& rt) {
     auto s = strategy_over(rt);
     counting program{s, at.text()};

@@ -13,10 +13,14 @@
 #include <troupe/strategies/mirrored_strategy.hpp>
 #include <troupe/troupe.hpp>
 
+#include "../../support/failures.hpp"
+#include "../../support/waiting.hpp"
+
 /// What the tests of synchronous strategies share.
 namespace replicas_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 /// A runtime of this process with four CPU devices.
@@ -44,33 +48,6 @@ inline runtime& shared_runtime() {
 /// n replicas of the shared runtime.
 inline mirrored_strategy mirrored_over(std::uint32_t n, replica_options options = {}) {
   return mirrored_strategy{shared_runtime(), cpus(n), options};
-}
-
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  FAIL("nothing was thrown");
-  return {};
-}
-
-/// Waits for what other lanes make true.
-template <class Pred>
-bool comes_true(Pred pred) {
-  for (const auto end = std::chrono::steady_clock::now() + 20s;
-       std::chrono::steady_clock::now() < end; std::this_thread::yield())
-    if (pred())
-      return true;
-  return false;
-}
-
-inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
-  CHECK_MESSAGE(why.code == code, to_string(why));
-  for (const char* word : words)
-    CHECK_MESSAGE(why.text.find(word) != std::string::npos, why.text << " lacks " << word);
 }
 
 template <class T>

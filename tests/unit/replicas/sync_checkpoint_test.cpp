@@ -22,7 +22,7 @@ void assign_each(const strategy& s, const distributed_variable& v, float a, floa
 }
 
 TEST_CASE("SYNC-CKP-1 SYNC-CKP-2 SYNC-CKP-3 SYNC-CKP-5 values by their rule, whatever n is") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   {
     auto s = mirrored_over(2);
     auto w = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(2.0f)}); });
@@ -78,7 +78,7 @@ std::vector<float> values_of(const tensor& x) {
 }
 
 TEST_CASE("SYNC-CKP-6 slots, step counts, counters and positions come back on every worker") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::vector<float> straight;
   std::mutex mutex;
   on_workers(
@@ -123,7 +123,7 @@ TEST_CASE("SYNC-CKP-6 slots, step counts, counters and positions come back on ev
 }
 
 TEST_CASE("as many checkpoints stay as were asked for; a damaged one gives way to the one before") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   auto s = mirrored_over(2);
   auto w = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(0.0f)}); });
   sync_checkpoint c{s, at.text(), {.keep = 2}};
@@ -144,7 +144,7 @@ TEST_CASE("as many checkpoints stay as were asked for; a damaged one gives way t
 }
 
 TEST_CASE("what does not fit is refused on every worker, and changes nothing") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   auto values = [](runtime& rt, shape_t shape, const std::string& name) {
     auto s = strategy_over(rt);
     auto v = s.scope(
@@ -185,7 +185,7 @@ TEST_CASE("what does not fit is refused on every worker, and changes nothing") {
 }
 
 TEST_CASE("a storage that fails fails the save on every worker, naming the path") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::ofstream{at.text()} << "a file stands where the directory should";
   on_workers(2, [&](std::uint32_t, runtime& rt) {
     auto s = strategy_over(rt);
@@ -200,7 +200,7 @@ TEST_CASE("a storage that fails fails the save on every worker, naming the path"
 
 TEST_CASE("links in the checkpoint folder: a save of replicas empties nobody's folder") {
   namespace fs = std::filesystem;
-  const scratch_directory at;
+  const checkpoint_folder at;
   const fs::path folder = fs::path{at.text()} / "ckpts";
   const fs::path theirs = fs::path{at.text()} / "theirs";
   fs::create_directories(folder);
@@ -226,7 +226,7 @@ TEST_CASE("links in the checkpoint folder: a save of replicas empties nobody's f
 }
 
 TEST_CASE("a folder that another one writes into refuses a save on every worker") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   const auto folder = at.text();
   std::filesystem::create_directories(folder);
   auto ports = make_production_ports();
@@ -243,7 +243,7 @@ TEST_CASE("a folder that another one writes into refuses a save on every worker"
 }
 
 TEST_CASE("a checkpoint folder that is a file is an error of restore, and not no checkpoint") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   std::ofstream{at.text()} << "a file stands where the directory should";
   auto s = mirrored_over(2);
   auto w = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(0.0f)}); });
@@ -282,7 +282,7 @@ TEST_CASE("checkpoints refuse names that are taken, other strategies' variables,
 
 TEST_CASE("the learning rate that was set by hand is in the checkpoint of replicas") {
   using namespace replicas_test;
-  const scratch_directory at;
+  const checkpoint_folder at;
   const auto make = [](const strategy& s, const std::string& name) {
     return s.scope([&] {
       return make_variable(

@@ -120,7 +120,7 @@ struct picky {
 TEST_CASE("SYNC-CKP-6 a position that refuses on one worker ends all alike, and nothing changes") {
   for (std::uint32_t bad : {0u, 1u}) {
     CAPTURE(bad);
-    const scratch_directory at;
+    const checkpoint_folder at;
     on_workers(2, [&](std::uint32_t worker, runtime& rt) {
       auto s = strategy_over(rt);
       auto v = scalar(s, 1);

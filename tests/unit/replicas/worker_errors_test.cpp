@@ -104,7 +104,7 @@ TEST_CASE("another worker's invalid_argument ends the epoch, unlike one's own") 
 }
 
 TEST_CASE("what a worker's checkpoint position fails with is thrown whole on all") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   on_workers(2, [&](std::uint32_t worker, runtime& rt) {
     auto s = strategy_over(rt);
     sync_checkpoint checkpoint{s, at.text()};
@@ -125,7 +125,7 @@ TEST_CASE("what a worker's checkpoint position fails with is thrown whole on all
 }
 
 TEST_CASE("what the chief's save or restore fails with is thrown whole on all") {
-  const scratch_directory at;
+  const checkpoint_folder at;
   on_workers(2, [&](std::uint32_t, runtime& rt) {
     auto s = strategy_over(rt);
     std::int64_t step = 4;

@@ -13,23 +13,11 @@
 
 #include <troupe/transport/asio_transport.hpp>
 
+#include "../../support/addresses.hpp"
 #include "support.hpp"
 
 /// Workers of one program as threads of one process, each with a runtime of its own, over loopback.
 namespace replicas_test {
-
-/// Addresses nobody listens at.
-inline std::vector<std::string> free_addresses(std::size_t n) {
-  auto ports = make_production_ports();
-  auto transport = make_asio_transport(ports->clock());
-  std::vector<std::unique_ptr<channel_listener>> held;
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < n; ++i) {
-    held.push_back(transport->listen("127.0.0.1:0").value_or_throw());
-    out.push_back(held.back()->address());
-  }
-  return out;
-}
 
 inline runtime_options worker_options(const std::vector<std::string>& peers, std::uint32_t self,
                                       std::uint32_t devices = 1) {
@@ -38,12 +26,6 @@ inline runtime_options worker_options(const std::vector<std::string>& peers, std
   out.peer = self;
   out.cpu_devices = devices;
   return out;
-}
-
-inline void spin_for(duration d) {
-  for (const auto until = std::chrono::steady_clock::now() + d;
-       std::chrono::steady_clock::now() < until;)
-    std::this_thread::yield();
 }
 
 using worker_program = std::function<void(std::uint32_t worker, runtime& rt)>;

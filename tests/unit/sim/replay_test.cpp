@@ -13,7 +13,10 @@
 #include <troupe/sim/twice.hpp>
 #include <troupe/sim/world.hpp>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 using namespace troupe::sim;
 using namespace std::chrono_literals;
 
@@ -38,10 +41,6 @@ private:
   const char* name_;
   std::string before_{};
 };
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Closure 1 runs on worker 0.
 void dispatches(process& p) {
@@ -101,15 +100,16 @@ TEST_CASE("replay: a report has the seed and a command, with this program and te
   options.seed = 42;
   auto out = run_with([](process&) {}, std::move(options));
   CHECK(out.ok());
-  CHECK(has(out.text(), ", seed 42"));
-  CHECK(has(out.text(), "\n  replay: TROUPE_SIM_SEED=42 TROUPE_SIM_TRACE=1 "));
-  CHECK(has(out.text(),
-            "unit_sim --test-case='replay: a report has the seed and a command? with "
-            "this program and test in it'"));
+  CHECK(says(out.text(), ", seed 42"));
+  CHECK(says(out.text(), "\n  replay: TROUPE_SIM_SEED=42 TROUPE_SIM_TRACE=1 "));
+  CHECK(says(out.text(),
+             "unit_sim --test-case='replay: a report has the seed and a command? with "
+             "this program and test in it'"));
   world_options named;
   named.seed = 42;
   named.replay_arguments = "--gtest_filter=my.step";
-  CHECK(has(run_with([](process&) {}, std::move(named)).text(), "unit_sim --gtest_filter=my.step"));
+  CHECK(
+    says(run_with([](process&) {}, std::move(named)).text(), "unit_sim --gtest_filter=my.step"));
 }
 
 TEST_CASE("INV-P2 a world built by hand is held to the invariants, unless it says otherwise") {
@@ -117,7 +117,7 @@ TEST_CASE("INV-P2 a world built by hand is held to the invariants, unless it say
   CHECK(out.how == outcome::violated);
   REQUIRE_FALSE(out.violations.empty());
   CHECK(out.violations[0].rule == "INV-P2");
-  CHECK(has(out.text(), "INV-P2"));
+  CHECK(says(out.text(), "INV-P2"));
   world_options none;
   none.checks = world_checks::none;
   CHECK(run_with(doubles_an_effect, std::move(none)).ok());
@@ -156,7 +156,7 @@ TEST_CASE(
   CHECK(threw.how == outcome::ended);
   REQUIRE(threw.violations.size() == 1);
   CHECK(threw.violations[0].rule == "program");
-  CHECK(has(threw.text(), "on purpose"));
+  CHECK(says(threw.text(), "on purpose"));
   auto of_worker = [](world_checks checks) {
     world_options options;
     options.checks = checks;
@@ -164,11 +164,11 @@ TEST_CASE(
     w.node(worker{0}, [](process&) { throw_failure(errc::unavailable, "on purpose"); });
     return w.run();
   };
-  CHECK(has(of_worker(world_checks::all).text(), "worker0's program threw"));
+  CHECK(says(of_worker(world_checks::all).text(), "worker0's program threw"));
   CHECK(of_worker(world_checks::beyond).ok());
   auto coded = run_with([](process& p) { p.set_exit_code(3); });
   REQUIRE(coded.violations.size() == 1);
-  CHECK(has(coded.violations[0].text, "ended with 3"));
+  CHECK(says(coded.violations[0].text, "ended with 3"));
   auto crashed = [] {
     world w{1};
     w.coordinator([](process& p) { p.env().lanes.spend(1s); });
@@ -188,11 +188,11 @@ TEST_CASE(
   variable_set none{"TROUPE_SIM_SEED", ""};
   CHECK(why_failed(mine, 8).empty());
   auto why = why_failed(mine, 7);
-  CHECK(has(why, "my-rule"));
-  CHECK(has(why, "my_scenario seed 7"));
-  CHECK(has(why, "\nreplay: TROUPE_SIM_SEED=7 TROUPE_SIM_TRACE=1 "));
-  CHECK(has(why, "unit_sim --test-case='why_failed"));
-  CHECK_FALSE(has(why, "troupe-sim"));
+  CHECK(says(why, "my-rule"));
+  CHECK(says(why, "my_scenario seed 7"));
+  CHECK(says(why, "\nreplay: TROUPE_SIM_SEED=7 TROUPE_SIM_TRACE=1 "));
+  CHECK(says(why, "unit_sim --test-case='why_failed"));
+  CHECK_FALSE(says(why, "troupe-sim"));
   variable_set seven{"TROUPE_SIM_SEED", "7"};
   CHECK(why_failed(mine, 8) == why);
 }
@@ -209,8 +209,8 @@ TEST_CASE("INV-D1 a run that depends on what was before it differs, and the even
   compared_run two{flawed, spec};
   CHECK(two.first().ok());
   auto parted = two.again();
-  CHECK(has(parted, "test.count of chief/1"));
+  CHECK(says(parted, "test.count of chief/1"));
   auto out = run_twice(flawed, spec);
   CHECK(out.rule() == "INV-D1");
-  CHECK(has(out.text(), "test.count"));
+  CHECK(says(out.text(), "test.count"));
 }

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include <unistd.h>
+#include "../../support/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::sim;
@@ -64,12 +64,12 @@ TEST_CASE("failure file: everything comes back from its text") {
 }
 
 TEST_CASE("failure file: everything comes back from a file") {
-  auto path = std::filesystem::temp_directory_path()
-              / ("troupe-failure-" + std::to_string(::getpid()) + ".json");
-  REQUIRE(write_failure(path.string(), example()));
-  CHECK(read_failure(path.string()).value_or_throw() == example());
+  const testing::scratch_folder folder;
+  const auto path = folder / "failure.json";
+  REQUIRE(write_failure(path, example()));
+  CHECK(read_failure(path).value_or_throw() == example());
   std::filesystem::remove(path);
-  CHECK(read_failure(path.string()).error().code == errc::not_found);
+  CHECK(read_failure(path).error().code == errc::not_found);
   CHECK_FALSE(write_failure("/there/is/no/such/directory/x.json", example()));
 }
 

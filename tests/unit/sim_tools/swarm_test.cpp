@@ -10,25 +10,16 @@
 
 #include <unistd.h>
 
+#include "../../support/failures.hpp"
+#include "../../support/scratch_folder.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 using namespace troupe::sim;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A directory of the test's own.
-class scratch {
-public:
-  scratch() : path_{fs::temp_directory_path() / ("troupe-swarm-" + std::to_string(::getpid()))} {
-    fs::create_directories(path_);
-  }
-  ~scratch() { fs::remove_all(path_); }
-  std::string operator/(const char* name) const { return (path_ / name).string(); }
-
-private:
-  fs::path path_;
-};
 
 std::string printed(const swarm_result& result) {
   char* text = nullptr;
@@ -48,10 +39,6 @@ swarm_result with(const char* name, const scenario_sums& sums, std::uint64_t ask
   return out;
 }
 
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 } // namespace
 
 TEST_CASE("swarm: the last of all seeds is run, and none after it") {
@@ -64,8 +51,8 @@ TEST_CASE("swarm: the last of all seeds is run, and none after it") {
 
 TEST_CASE("swarm: seeds that a limit left out are told") {
   scenario_sums some{.seeds = 5, .events = 500'000};
-  CHECK(has(printed(with("witness_calm", some, 5)), "5 seeds in"));
-  CHECK(has(printed(with("witness_calm", some, 9)), "5 of 9 seeds in"));
+  CHECK(says(printed(with("witness_calm", some, 5)), "5 seeds in"));
+  CHECK(says(printed(with("witness_calm", some, 9)), "5 of 9 seeds in"));
 }
 
 TEST_CASE("swarm: a scenario that tests less than it says is a failure") {
@@ -73,20 +60,20 @@ TEST_CASE("swarm: a scenario that tests less than it says is a failure") {
   CHECK(with("worker_storm", good, 20).ok());
   auto quiet = good;
   quiet.faults = 0;
-  CHECK(has(printed(with("worker_storm", quiet, 20)), "few: worker_storm, 20 seeds: no faults"));
+  CHECK(says(printed(with("worker_storm", quiet, 20)), "few: worker_storm, 20 seeds: no faults"));
   CHECK_FALSE(with("worker_storm", quiet, 20).ok());
   CHECK(with("witness_calm", quiet, 20).ok());
   quiet.trouble = 1; // of steps
   CHECK(with("worker_storm", quiet, 20).ok());
   auto little = good;
   little.events = 20 * 10;
-  CHECK(has(printed(with("worker_storm", little, 20)), "few: worker_storm, 20 seeds: 10 events"));
+  CHECK(says(printed(with("worker_storm", little, 20)), "few: worker_storm, 20 seeds: 10 events"));
   little.seeds = 19; // too few to tell
   CHECK(with("worker_storm", little, 19).ok());
 }
 
 TEST_CASE("swarm: where failures cannot go is told before the first one") {
-  scratch dir;
+  scratch_folder dir;
   CHECK(check_failures_directory(dir / "new/and/deep"));
   CHECK_FALSE(fs::exists(dir / "new")); // nothing stays of the try
   fs::create_directories(dir / "there");
@@ -96,13 +83,13 @@ TEST_CASE("swarm: where failures cannot go is told before the first one") {
   for (const char* bad : {"file", "file/below"}) {
     auto why = check_failures_directory(dir / bad);
     REQUIRE_FALSE(why);
-    CHECK(has(why.error().text, dir / bad));
+    CHECK(says(why.error().text, dir / bad));
   }
   CHECK_FALSE(check_failures_directory("/proc/no/such"));
 }
 
 TEST_CASE("swarm: a failure is kept in a file, or says why not") {
-  scratch dir;
+  scratch_folder dir;
   std::ofstream{dir / "file"} << "x";
   // every seed needs longer than that: it is killed before it has begun
   swarm_options options{.seeds = 2,
@@ -123,6 +110,6 @@ TEST_CASE("swarm: a failure is kept in a file, or says why not") {
   REQUIRE(told.size() == 2);
   for (const auto& f : told) {
     CHECK(f.file.empty());
-    CHECK(has(f.unwritten, dir / "file"));
+    CHECK(says(f.unwritten, dir / "file"));
   }
 }

@@ -8,7 +8,10 @@
 #include <tuple>
 #include <type_traits>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -31,15 +34,8 @@ struct fake_variable {
 };
 
 template <class T>
-std::string refusal(const result<T>& x) {
-  REQUIRE_FALSE(x);
-  CHECK(x.error().code == errc::bad_config);
-  return x.error().text;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
+std::string bad_config(const result<T>& x) {
+  return refusal(x, errc::bad_config);
 }
 
 // Files by path, in memory; only what reading needs.
@@ -96,15 +92,15 @@ TEST_CASE("PS-Z6 a broken TF_CONFIG is an error at access, and is read again eac
   fake_variable variable{"{not json"};
   tf_config_resolver resolver{variable.reader()};
   CHECK(variable.reads == 0);
-  CHECK(has(refusal(resolver.cluster()), "TF_CONFIG: not JSON"));
-  CHECK(has(refusal(resolver.task_type()), "TF_CONFIG"));
-  CHECK(has(refusal(resolver.master()), "TF_CONFIG"));
+  CHECK(says(bad_config(resolver.cluster()), "TF_CONFIG: not JSON"));
+  CHECK(says(bad_config(resolver.task_type()), "TF_CONFIG"));
+  CHECK(says(bad_config(resolver.master()), "TF_CONFIG"));
   CHECK(variable.reads == 3);
   variable.value = full_config;
   CHECK(resolver.cluster()->num_tasks("worker") == 3);
   CHECK(*resolver.task() == own_task{"ps", 0});
   variable.value = "";
-  CHECK(has(refusal(resolver.cluster()), "not JSON"));
+  CHECK(says(bad_config(resolver.cluster()), "not JSON"));
 }
 
 TEST_CASE("PS-Z7 a numeric type becomes its digits, an index in a string its number") {
@@ -114,16 +110,16 @@ TEST_CASE("PS-Z7 a numeric type becomes its digits, an index in a string its num
   CHECK(*resolver.task_id() == 1u);
   for (auto index : {"\"one\"", "-1", "1.5", "true", "[0]", "4294967296", "\"\""}) {
     variable.value = std::string{R"({"task": {"index": )"} + index + "}}";
-    CHECK(has(refusal(resolver.task_id()), std::string{"task.index is "} + index));
+    CHECK(says(bad_config(resolver.task_id()), std::string{"task.index is "} + index));
   }
   variable.value = R"({"task": {"type": ["ps"]}})";
-  CHECK(has(refusal(resolver.task_type()), R"(task.type is ["ps"])"));
+  CHECK(says(bad_config(resolver.task_type()), R"(task.type is ["ps"])"));
   variable.value = R"({"task": "ps"})";
-  CHECK(has(refusal(resolver.task_type()), R"(task is "ps")"));
+  CHECK(says(bad_config(resolver.task_type()), R"(task is "ps")"));
   variable.value = R"({"rpc_layer": 7})";
-  CHECK(has(refusal(resolver.rpc_layer()), "rpc_layer is 7"));
+  CHECK(says(bad_config(resolver.rpc_layer()), "rpc_layer is 7"));
   variable.value = R"({"cluster": ["a:1"]})";
-  CHECK(has(refusal(resolver.cluster()), R"(["a:1"])"));
+  CHECK(says(bad_config(resolver.cluster()), R"(["a:1"])"));
 }
 
 TEST_CASE("PS-Z8 given values win over TF_CONFIG and may change later") {
@@ -167,14 +163,14 @@ TEST_CASE("PS-Z9 the master is session_master, nobody, or the own task's address
 TEST_CASE("PS-Z10 a master that needs the own task is an error when it isn't there") {
   fake_variable variable{R"({"cluster": {"worker": ["w0:1", "w1:1"]}})"};
   tf_config_resolver resolver{variable.reader()};
-  CHECK(has(refusal(resolver.master()), "task.type is missing"));
+  CHECK(says(bad_config(resolver.master()), "task.type is missing"));
   resolver.set_task_type("worker");
-  CHECK(has(refusal(resolver.master()), "task.index is missing"));
+  CHECK(says(bad_config(resolver.master()), "task.index is missing"));
   resolver.set_task_id(2);
   auto past = resolver.master();
   REQUIRE_FALSE(past);
   CHECK(past.error().code == errc::out_of_range);
-  CHECK(has(past.error().text, "job \"worker\" has no task 2"));
+  CHECK(says(past.error().text, "job \"worker\" has no task 2"));
   auto strange = resolver.master({"ps", 0, {}});
   REQUIRE_FALSE(strange);
   CHECK(strange.error().code == errc::unknown_name);
@@ -221,8 +217,8 @@ TEST_CASE("cluster file: TF_CONFIG's form and the bare job map are both read") {
 TEST_CASE("cluster file: a number that no double holds is refused like any other text") {
   file_map storage;
   storage.files["n.json"] = R"({"ps": 1e999})";
-  CHECK(has(refusal(load_cluster_file(storage, "n.json")), "n.json"));
-  CHECK(has(refusal(cluster_spec::from_json(R"({"ps": -1e999})")), "1e999"));
+  CHECK(says(bad_config(load_cluster_file(storage, "n.json")), "n.json"));
+  CHECK(says(bad_config(cluster_spec::from_json(R"({"ps": -1e999})")), "1e999"));
 }
 
 TEST_CASE("cluster file: what cannot be used is refused with the path") {
@@ -232,7 +228,7 @@ TEST_CASE("cluster file: what cannot be used is refused with the path") {
   storage.files["c.json"] = "";
   storage.files["d.json"] = std::string((1 << 20) + 1, ' ');
   for (auto path : {"a.json", "b.json", "c.json"})
-    CHECK(has(refusal(load_cluster_file(storage, path)), path));
+    CHECK(says(bad_config(load_cluster_file(storage, path)), path));
   auto large = load_cluster_file(storage, "d.json");
   REQUIRE_FALSE(large);
   CHECK(large.error().code == errc::too_large);
@@ -251,9 +247,9 @@ TEST_CASE("TF_CONFIG: a misspelt field was ignored: it is refused, with the one 
         {R"({"task": {"type": "worker", "indx": 1}})", "\"indx\" in task", "\"index\""},
         {R"({"task": {"tpye": "worker"}})", "\"tpye\" in task", "\"type\""}}) {
     variable.value = text;
-    const auto why = refusal(resolver.cluster());
-    CHECK(has(why, std::string{"TF_CONFIG: unknown field "} + field));
-    CHECK(has(why, std::string{"did you mean "} + meant));
+    const auto why = bad_config(resolver.cluster());
+    CHECK(says(why, std::string{"TF_CONFIG: unknown field "} + field));
+    CHECK(says(why, std::string{"did you mean "} + meant));
   }
   variable.value = R"({"cluster": {"worker": ["a:1"]}, "job": {}, "model_dir": "x",
                        "task": {"type": "worker", "index": 0, "trial": "", "cloud": "c"}})";
@@ -264,15 +260,15 @@ TEST_CASE("half a description: what is missing is named, and what is there") {
   auto whole = [](const char* text) {
     return validate_whole(parse_cluster_config(text, "TF_CONFIG").value_or_throw(), "TF_CONFIG");
   };
-  const auto sparse = refusal(whole(R"({"sparseCluster": {"worker": {"0": "a:1"}},
+  const auto sparse = bad_config(whole(R"({"sparseCluster": {"worker": {"0": "a:1"}},
                                         "task": {"type": "worker", "index": 0}})"));
-  CHECK(has(sparse, "field \"cluster\" is missing"));
-  CHECK(has(sparse, "\"sparseCluster\", \"task\""));
-  CHECK(
-    has(refusal(whole(R"({"task": {"type": "worker", "index": 0}})")), "fields given: \"task\""));
-  CHECK(has(refusal(whole(R"({"task": {"index": 0}})")), "\"task\""));
-  CHECK(has(refusal(whole(R"({"sparseCluster": {}})")), "\"sparseCluster\""));
-  CHECK(has(refusal(whole(R"({"cluster": {}, "task": {"type": "chief"}})")), "has no job"));
+  CHECK(says(sparse, "field \"cluster\" is missing"));
+  CHECK(says(sparse, "\"sparseCluster\", \"task\""));
+  CHECK(says(bad_config(whole(R"({"task": {"type": "worker", "index": 0}})")),
+             "fields given: \"task\""));
+  CHECK(says(bad_config(whole(R"({"task": {"index": 0}})")), "\"task\""));
+  CHECK(says(bad_config(whole(R"({"sparseCluster": {}})")), "\"sparseCluster\""));
+  CHECK(says(bad_config(whole(R"({"cluster": {}, "task": {"type": "chief"}})")), "has no job"));
   for (const char* text : {"{}", R"({"environment": "cloud"})", R"({"cluster": {}})",
                            R"({"task": {}})", R"({"cluster": {"worker": ["a:1"]}})"})
     CHECK_MESSAGE(whole(text), text);
@@ -284,7 +280,8 @@ TEST_CASE(
   storage.files["a.json"] = R"({"clustr": {"ps": ["p:1"]}, "task": {"type": "ps", "index": 0}})";
   storage.files["b.json"] = R"({"task": {"type": "ps", "index": 0}})";
   storage.files["c.json"] = R"({"clusters": {"ps": ["p:1"]}})";
-  CHECK(has(refusal(load_cluster_file(storage, "a.json")), "a.json: unknown field \"clustr\""));
-  CHECK(has(refusal(load_cluster_file(storage, "b.json")), "b.json: field \"cluster\" is missing"));
-  CHECK(has(refusal(load_cluster_file(storage, "c.json")), "did you mean \"cluster\""));
+  CHECK(says(bad_config(load_cluster_file(storage, "a.json")), "a.json: unknown field \"clustr\""));
+  CHECK(
+    says(bad_config(load_cluster_file(storage, "b.json")), "b.json: field \"cluster\" is missing"));
+  CHECK(says(bad_config(load_cluster_file(storage, "c.json")), "did you mean \"cluster\""));
 }

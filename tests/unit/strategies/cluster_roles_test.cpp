@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -19,13 +22,6 @@ const cluster_spec& m1() {
 const cluster_spec& no_chief() {
   static const cluster_spec spec{{{"worker", {"w0:1", "w1:1", "w2:1"}}, {"evaluator", {"e:1"}}}};
   return spec;
-}
-
-template <class T>
-std::string refusal(const result<T>& got) {
-  REQUIRE_FALSE(got);
-  CHECK(got.error().code == errc::invalid_argument);
-  return got.error().text;
 }
 
 // Each function that takes a task refuses it with the same text.

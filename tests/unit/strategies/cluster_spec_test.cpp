@@ -5,7 +5,10 @@
 #include <string>
 #include <type_traits>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -31,21 +34,6 @@ failure refused(const cluster_spec& spec, const own_task& own = {}) {
   REQUIRE_FALSE(fine);
   CHECK(fine.error().code == errc::bad_config);
   return fine.error();
-}
-
-bool says(const failure& why, const std::string& text) {
-  INFO(why.text);
-  return why.text.find(text) != std::string::npos;
-}
-
-template <class F>
-errc code_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.code();
-  }
-  return errc::none;
 }
 
 } // namespace

@@ -1,26 +1,24 @@
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <troupe/troupe.hpp>
 
+#include "../../support/failures.hpp"
+#include "../../support/scratch_folder.hpp"
+#include "../../support/waiting.hpp"
+
 /// A whole cluster in this process, and steps that stand where a test wants them.
 namespace troupe::test {
 
-/// More than any wait of a green test takes; a red one ends by it.
-inline constexpr std::chrono::seconds patience{20};
+using namespace troupe::testing;
 
 /// Steps stand in it until the test opens it. Steps have no captures, so gates are globals of their
 /// test file; a test closes them first.
@@ -67,33 +65,6 @@ struct opened_at_end {
   ~opened_at_end() { which.open(); }
 };
 
-/// Looks at `condition` until it holds; false after `patience`.
-template <class F>
-bool comes_true(F condition) {
-  const auto until = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until)
-      return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
-
-/// What `f` throws; the code `none` when nothing.
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-inline bool says(const failure& why, std::string_view text) {
-  return why.text.find(text) != std::string::npos;
-}
-
 /// Runtime, strategy and coordinator together.
 struct small_cluster {
   explicit small_cluster(runtime_options options = {}, parameter_server_options variables = {})
@@ -109,26 +80,6 @@ struct small_cluster {
       out += s.pushes_applied;
     return out;
   }
-};
-
-/// A directory of the test's own, removed with what is in it.
-class scratch_directory {
-public:
-  scratch_directory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "troupe_test_XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr)
-      std::abort();
-    path_ = pattern;
-  }
-  ~scratch_directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  scratch_directory(const scratch_directory&) = delete;
-  const std::string& path() const { return path_; }
-
-private:
-  std::string path_{};
 };
 
 inline tensor floats(shape_t shape, std::vector<float> values) {

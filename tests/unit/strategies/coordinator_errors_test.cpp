@@ -118,7 +118,7 @@ TEST_CASE("PS-CLS5 what a step throws fails the closure, with type and text, wha
   small_cluster c;
   auto of = [&](auto step) {
     auto why = failure_of([&] { c.coordinator.schedule(step).fetch(); });
-    failure_of([&] { c.coordinator.join(patience); });
+    (void)failure_of([&] { c.coordinator.join(patience); });
     return why;
   };
   CHECK(
@@ -350,7 +350,7 @@ TEST_CASE(
   auto scalar = c.strategy.create_variable({.name = "s", .initial = tensor::scalar(2.0f)});
   auto of_step = [&](auto step) {
     auto why = failure_of([&] { c.coordinator.schedule(step, v, scalar).fetch(); });
-    failure_of([&] { c.coordinator.join(patience); });
+    (void)failure_of([&] { c.coordinator.join(patience); });
     return why;
   };
   const std::vector<failure> all{

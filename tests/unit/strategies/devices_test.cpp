@@ -5,15 +5,9 @@
 #include <atomic>
 #include <set>
 
-#include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 #include <doctest/doctest.h>
 
-#include <troupe/core/production_ports.hpp>
-#include <troupe/core/tracers.hpp>
-#include <troupe/device/fake_table.hpp>
-#include <troupe/transport/memory_transport.hpp>
-
+#include "../../support/gpu_machine.hpp"
 #include "cluster_support.hpp"
 
 namespace {
@@ -21,29 +15,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 using namespace std::chrono_literals;
-
-struct fake_port final : device_port {
-  std::vector<std::shared_ptr<device_table>> tables() override { return {table}; }
-  std::shared_ptr<fake_table> table{};
-};
-
-/// A host whose devices are two made-up GPUs.
-struct gpu_host {
-  gpu_host() {
-    configure(config);
-    system = std::make_unique<caf::actor_system>(config);
-    port.table = std::make_shared<fake_table>(env, fake_options{.devices = 2});
-    env.devices = &port;
-  }
-  std::unique_ptr<production_ports> ports = make_production_ports();
-  std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  counting_tracer traced{};
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
-                  ports->waits(), *transport,      &traced};
-  caf::actor_system_config config{};
-  std::unique_ptr<caf::actor_system> system;
-  fake_port port{};
-};
 
 runtime_options on_gpus() {
   runtime_options out;
@@ -135,9 +106,9 @@ TEST_CASE("devices: steps run on the device of their lane, CPUs unless told") {
   auto name = c.coordinator.schedule(my_device).fetch();
   CHECK(name.starts_with("cpu:"));
 
-  gpu_host host;
+  gpu_machine host{2, 0};
   {
-    runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+    runtime rt{on_gpus(), host.here()};
     parameter_server_strategy strategy{rt};
     cluster_coordinator coordinator{strategy};
     CHECK(rt.devices().size() == 2);
@@ -148,12 +119,12 @@ TEST_CASE("devices: steps run on the device of their lane, CPUs unless told") {
     for (auto& each : seen)
       CHECK(each.starts_with("gpu:"));
   }
-  CHECK(host.port.table->census() == fake_census{});
+  CHECK(host.table().census() == fake_census{});
 }
 
 TEST_CASE("devices: a step that asks for too much memory fails by itself, and nothing else does") {
-  gpu_host host;
-  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  gpu_machine host{2, 0};
+  runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
   (void)coordinator.schedule(too_much_memory);
@@ -164,14 +135,14 @@ TEST_CASE("devices: a step that asks for too much memory fails by itself, and no
 }
 
 TEST_CASE("devices: a lost device takes its worker along, and every closure has its effect once") {
-  gpu_host host;
+  gpu_machine host{2, 0};
   std::atomic<int> left{0};
   {
     auto options = on_gpus();
     options.on_member = [&](const task_id& task, std::uint32_t, bool joined) {
       left += !joined && task.job == job_kind::worker ? 1 : 0;
     };
-    runtime rt{options, runtime_host{*host.system, host.env, {}}};
+    runtime rt{options, host.here()};
     parameter_server_strategy strategy{rt};
     cluster_coordinator coordinator{strategy};
     auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
@@ -179,7 +150,7 @@ TEST_CASE("devices: a lost device takes its worker along, and every closure has 
     for (int i = 0; i < n; ++i) {
       (void)coordinator.schedule(add_on_device, w);
       if (i == n / 2)
-        host.port.table->lose(0);
+        host.table().lose(0);
     }
     coordinator.join();
     CHECK(w.read().item<float>() == static_cast<float>(n));
@@ -193,15 +164,15 @@ TEST_CASE("devices: a lost device takes its worker along, and every closure has 
 }
 
 TEST_CASE("devices: with the last worker's device gone, who waits is told instead of waiting on") {
-  gpu_host host;
-  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  gpu_machine host{2, 0};
+  runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
   auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
   for (int i = 0; i < 100; ++i)
     (void)coordinator.schedule(add_on_device, w);
-  host.port.table->lose(0);
-  host.port.table->lose(1);
+  host.table().lose(0);
+  host.table().lose(1);
   auto why = failure_of([&] { coordinator.join(60s); });
   CHECK(why.code == errc::device_lost);
   CHECK(says(why, "gpu:"));
@@ -211,14 +182,14 @@ TEST_CASE("devices: with the last worker's device gone, who waits is told instea
 }
 
 TEST_CASE("devices: a closure that breaks every device ends those who wait for it") {
-  gpu_host host;
-  host.port.table->plant({.function = "execute:work",
-                          .device = 0,
-                          .answer = {.status = device_status::launch_failed, .text = "bad"}});
-  host.port.table->plant({.function = "execute:work",
-                          .device = 1,
-                          .answer = {.status = device_status::launch_failed, .text = "bad"}});
-  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  gpu_machine host{2, 0};
+  host.table().plant({.function = "execute:work",
+                      .device = 0,
+                      .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  host.table().plant({.function = "execute:work",
+                      .device = 1,
+                      .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
   auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
@@ -229,13 +200,12 @@ TEST_CASE("devices: a closure that breaks every device ends those who wait for i
 }
 
 TEST_CASE("devices: an operation that breaks its device is the worker's failure, not the step's") {
-  gpu_host host;
-  host.port.table->plant(
-    {.function = "execute:work",
-     .device = 1,
-     .nth = 3,
-     .answer = {.status = device_status::launch_failed, .text = "bad address"}});
-  runtime rt{on_gpus(), runtime_host{*host.system, host.env, {}}};
+  gpu_machine host{2, 0};
+  host.table().plant({.function = "execute:work",
+                      .device = 1,
+                      .nth = 3,
+                      .answer = {.status = device_status::launch_failed, .text = "bad address"}});
+  runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
   auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});

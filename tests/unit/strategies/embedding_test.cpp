@@ -10,7 +10,10 @@
 #include <string>
 #include <type_traits>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -71,21 +74,6 @@ void check_near(const tensor& x, const tensor& expected) {
   REQUIRE(x.shape() == expected.shape());
   for (std::size_t i = 0; i < x.as<float>().size(); ++i)
     CHECK(x.as<float>()[i] == doctest::Approx(expected.as<float>()[i]));
-}
-
-template <class F>
-failure thrown(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  return {};
-}
-
-bool has(const failure& why, const std::string& part) {
-  INFO(why.text);
-  return why.text.find(part) != std::string::npos;
 }
 
 } // namespace
@@ -160,12 +148,13 @@ TEST_CASE("PS-M6 another combiner name is refused; dense ids and weights of anot
   CHECK(*combiner_from_name("sqrtn") == combiner::sqrtn);
   auto other = combiner_from_name("max");
   REQUIRE_FALSE(other);
-  CHECK(has(other.error(), "\"max\""));
+  CHECK(says(other.error(), "\"max\""));
   static_assert(!std::is_convertible_v<tensor, sparse_ids>);
   auto table = five_rows();
   auto ids = bags({0, 2}, {1, 3});
   auto look = [&](const sparse_ids& x, const tensor& weights) {
-    return thrown([&] { (void)embedding_lookup_sparse(x, weights, table.form(), table.gather()); })
+    return failure_of(
+             [&] { (void)embedding_lookup_sparse(x, weights, table.form(), table.gather()); })
       .code;
   };
   CHECK(look(ids, floats({1}, {1})) == errc::shape_mismatch);
@@ -181,9 +170,9 @@ TEST_CASE("PS-M6 another combiner name is refused; dense ids and weights of anot
   CHECK(look(wrong, {}) == errc::shape_mismatch);
   wrong.values = floats({2}, {1, 2});
   CHECK(look(wrong, {}) == errc::dtype_mismatch);
-  CHECK(has(thrown([] { (void)bags({0, 3}, {1, 2}); }), "[0, 3]"));
-  CHECK(has(thrown([] { (void)bags({0, 2, 1}, {1}); }), "must ascend"));
-  CHECK(has(thrown([] { (void)bags({}, {}); }), "[]"));
+  CHECK(says(failure_of([] { (void)bags({0, 3}, {1, 2}); }), "[0, 3]"));
+  CHECK(says(failure_of([] { (void)bags({0, 2, 1}, {1}); }), "must ascend"));
+  CHECK(says(failure_of([] { (void)bags({}, {}); }), "[]"));
 }
 
 TEST_CASE("PS-M6 an empty bag is zeros, and weights that cancel give zeros instead of NaN") {
@@ -216,9 +205,9 @@ TEST_CASE("PS-M7 a bag left empty gives the default id's row") {
       safe_embedding_lookup_sparse(ids, weights, table.form(), table.gather(), {.how = how}, 3);
     check_near(x, floats({4, 2}, {1, 2, 7, 8, 3, 4, 7, 8}));
   }
-  auto bad = thrown(
+  auto bad = failure_of(
     [&] { (void)safe_embedding_lookup_sparse(ids, weights, table.form(), table.gather(), {}, 5); });
-  CHECK(has(bad, "id 5 of 5 rows"));
+  CHECK(says(bad, "id 5 of 5 rows"));
 }
 
 TEST_CASE("PS-M7 a sum keeps entries without positive weight") {
@@ -239,17 +228,18 @@ TEST_CASE("PS-M8 rows longer than max_norm are scaled to it before they are comb
   check_near(dense, floats({3, 2}, {0.6f, 0.8f, 0.3f, 0.4f, 0, 0}));
   CHECK(table.values == floats({3, 2}, {3, 4, 0.3f, 0.4f, 0, 0}));
   for (float bad : {-1.0f, std::numeric_limits<float>::quiet_NaN()})
-    CHECK(
-      thrown([&] { (void)embedding_lookup(ids_of({0}), table.form(), table.gather(), bad); }).code
-      == errc::invalid_argument);
+    CHECK(failure_of([&] {
+            (void)embedding_lookup(ids_of({0}), table.form(), table.gather(), bad);
+          }).code
+          == errc::invalid_argument);
 }
 
 TEST_CASE("PS-M9 a table without rows is refused, and so is one of integers to combine") {
   fake_table none{tensor::scalar(1.0f), {}, {}};
-  auto why = thrown([&] { (void)embedding_lookup(ids_of({0}), none.form(), none.gather()); });
+  auto why = failure_of([&] { (void)embedding_lookup(ids_of({0}), none.form(), none.gather()); });
   CHECK(why.code == errc::invalid_argument);
   fake_table whole{tensor::of<std::int64_t>({2, 1}, {1, 2}), {}, {}};
-  auto combined = thrown([&] {
+  auto combined = failure_of([&] {
     (void)embedding_lookup_sparse(bags({0, 1}, {0}), {}, whole.form(), whole.gather());
   });
   CHECK(combined.code == errc::dtype_mismatch);
@@ -285,17 +275,19 @@ TEST_CASE("PS-M9 half-precision tables are combined in f32 and rounded once") {
 TEST_CASE("PS-M10 a table whose shards are not a div split is refused, not read wrongly") {
   auto table = five_rows();
   table.shards = {{0, 1, 0}, {1, 4, 1}, {4, 5, 2}};
-  auto why = thrown([&] { (void)embedding_lookup(ids_of({1}), table.form(), table.gather()); });
+  auto why = failure_of([&] { (void)embedding_lookup(ids_of({1}), table.form(), table.gather()); });
   CHECK(why.code == errc::mismatch);
-  CHECK(has(why, "shard 0 has rows [0, 1)"));
-  CHECK(thrown([&] { (void)table.gather_by_shard(); }).code == errc::mismatch);
+  CHECK(says(why, "shard 0 has rows [0, 1)"));
+  CHECK(failure_of([&] { (void)table.gather_by_shard(); }).code == errc::mismatch);
   table = five_rows();
   for (std::int64_t id : {-1, 5}) {
-    why = thrown([&] { (void)embedding_lookup(ids_of({0, id}), table.form(), table.gather()); });
+    why = failure_of([&] {
+      (void)embedding_lookup(ids_of({0, id}), table.form(), table.gather());
+    });
     CHECK(why.code == errc::out_of_range);
-    CHECK(has(why, "position 1: id " + std::to_string(id) + " of 5 rows"));
+    CHECK(says(why, "position 1: id " + std::to_string(id) + " of 5 rows"));
   }
-  auto sparse = thrown([&] {
+  auto sparse = failure_of([&] {
     (void)embedding_lookup_sparse(bags({0, 1}, {-1}), {}, table.form(), table.gather());
   });
   CHECK(sparse.code == errc::out_of_range);
@@ -317,9 +309,9 @@ TEST_CASE("PS-M12 the gradient of a look-up is sparse, and rows asked for twice 
   auto gradient = embedding_lookup_gradient(ids, upstream);
   CHECK(gradient.indices == ids_of({0, 2, 4}));
   CHECK(gradient.values == floats({3, 2}, {10, 20, 5, 6, 4, 6}));
-  auto why = thrown([&] { (void)embedding_lookup_gradient(ids, floats({2, 1}, {1, 2})); });
+  auto why = failure_of([&] { (void)embedding_lookup_gradient(ids, floats({2, 1}, {1, 2})); });
   CHECK(why.code == errc::shape_mismatch);
-  auto typed = thrown([&] { (void)embedding_lookup_gradient(ids_of({0}), ids_of({1})); });
+  auto typed = failure_of([&] { (void)embedding_lookup_gradient(ids_of({0}), ids_of({1})); });
   CHECK(typed.code == errc::dtype_mismatch);
 }
 
@@ -367,12 +359,12 @@ TEST_CASE("look-ups take f64 tables and tables of numbers, and check what the ga
   CHECK(x == tensor::vector<double>({2.0}));
   auto form = table.form();
   auto short_answer = [](auto) { return tensor::vector<double>({1.0}); };
-  CHECK(thrown([&] {
+  CHECK(failure_of([&] {
           (void)embedding_lookup(ids_of({0, 1}), form, short_answer);
         }).code
         == errc::shape_mismatch);
   auto other_type = [](auto) { return tensor::vector<float>({1, 2}); };
-  CHECK(thrown([&] {
+  CHECK(failure_of([&] {
           (void)embedding_lookup(ids_of({0, 1}), form, other_type);
         }).code
         == errc::dtype_mismatch);

@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -17,13 +20,6 @@ std::string batch_refusal(const input_context& x, std::int64_t global) {
     return why.details().text;
   }
   return "accepted";
-}
-
-template <class T>
-std::string refusal(const result<T>& got) {
-  REQUIRE_FALSE(got);
-  CHECK(got.error().code == errc::invalid_argument);
-  return got.error().text;
 }
 
 constexpr auto from_dataset = input_source::dataset;

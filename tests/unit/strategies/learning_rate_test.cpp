@@ -6,7 +6,10 @@
 #include <string>
 #include <type_traits>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -15,11 +18,6 @@ std::string refusal(const learning_rate_schedule& x) {
   REQUIRE_FALSE(fine);
   CHECK(fine.error().code == errc::invalid_argument);
   return fine.error().text;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
 }
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -66,26 +64,26 @@ TEST_CASE("learning rate: every schedule fills the fields that the servers read"
 }
 
 TEST_CASE("learning rate: rates that are negative or not finite are refused by field and value") {
-  CHECK(has(refusal(-0.5f), "initial is -0.5"));
-  CHECK(has(refusal(not_a_number), "initial is nan"));
-  CHECK(has(refusal(inf), "initial is inf"));
-  CHECK(has(refusal(linear_decay{.end = -1.0f}), "end is -1"));
-  CHECK(has(refusal(cosine_decay{.initial = -1.0f}), "initial is -1"));
-  CHECK(has(refusal(exponential_decay{.rate = -1.0f}), "rate is -1"));
-  CHECK(has(refusal(inverse_time_decay{.rate = inf}), "rate is inf"));
-  CHECK(has(refusal(piecewise_constant{{1}, {1, not_a_number}}), "values[1] is nan"));
+  CHECK(says(refusal(-0.5f), "initial is -0.5"));
+  CHECK(says(refusal(not_a_number), "initial is nan"));
+  CHECK(says(refusal(inf), "initial is inf"));
+  CHECK(says(refusal(linear_decay{.end = -1.0f}), "end is -1"));
+  CHECK(says(refusal(cosine_decay{.initial = -1.0f}), "initial is -1"));
+  CHECK(says(refusal(exponential_decay{.rate = -1.0f}), "rate is -1"));
+  CHECK(says(refusal(inverse_time_decay{.rate = inf}), "rate is inf"));
+  CHECK(says(refusal(piecewise_constant{{1}, {1, not_a_number}}), "values[1] is nan"));
 }
 
 TEST_CASE("learning rate: steps that don't ascend are refused by field and value") {
-  CHECK(has(refusal(linear_decay{.begin_step = 5, .end_step = 5}), "end_step is 5"));
-  CHECK(has(refusal(cosine_decay{.end_step = 0}), "end_step is 0"));
-  CHECK(has(refusal(exponential_decay{.decay_steps = 0}), "decay_steps is 0"));
-  CHECK(has(refusal(inverse_time_decay{.decay_steps = 0}), "decay_steps is 0"));
-  CHECK(has(refusal(piecewise_constant{{5, 5}, {1, 2, 3}}), "boundaries[1] is 5"));
-  CHECK(has(refusal(piecewise_constant{{5}, {1}}), "values.size() is 1"));
-  CHECK(has(refusal(piecewise_constant{{1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<float>(10, 1.0f)}),
-            "boundaries.size() is 9"));
+  CHECK(says(refusal(linear_decay{.begin_step = 5, .end_step = 5}), "end_step is 5"));
+  CHECK(says(refusal(cosine_decay{.end_step = 0}), "end_step is 0"));
+  CHECK(says(refusal(exponential_decay{.decay_steps = 0}), "decay_steps is 0"));
+  CHECK(says(refusal(inverse_time_decay{.decay_steps = 0}), "decay_steps is 0"));
+  CHECK(says(refusal(piecewise_constant{{5, 5}, {1, 2, 3}}), "boundaries[1] is 5"));
+  CHECK(says(refusal(piecewise_constant{{5}, {1}}), "values.size() is 1"));
+  CHECK(says(refusal(piecewise_constant{{1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<float>(10, 1.0f)}),
+             "boundaries.size() is 9"));
   schedule_spec strange;
   strange.kind = static_cast<schedule_kind>(99);
-  CHECK(has(refusal(strange), "kind is 99"));
+  CHECK(says(refusal(strange), "kind is 99"));
 }

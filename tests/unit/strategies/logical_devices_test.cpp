@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -24,13 +27,6 @@ tensor counting(shape_t shape) {
 
 std::vector<tensor> split(const tensor& x, const ints& dims, std::uint32_t count) {
   return split_to_logical_devices(x, dims, count).value_or_throw();
-}
-
-template <class T>
-std::string refusal(const result<T>& got) {
-  REQUIRE_FALSE(got);
-  CHECK(got.error().code == errc::invalid_argument);
-  return got.error().text;
 }
 
 tensor i32(shape_t shape, const std::vector<std::int32_t>& values) {

@@ -5,11 +5,13 @@
 
 #include <mutex>
 
+#include "../../support/failures.hpp"
 #include "cluster_support.hpp"
 
 namespace {
 
 using namespace troupe;
+using namespace troupe::testing;
 
 runtime_options small(tracer* trace = nullptr) {
   runtime_options out;
@@ -17,23 +19,6 @@ runtime_options small(tracer* trace = nullptr) {
   out.servers = 2;
   out.trace = trace;
   return out;
-}
-
-template <class F>
-failure failure_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.details();
-  }
-  FAIL("nothing was thrown");
-  return {};
-}
-
-void names(const failure& why, errc code, std::initializer_list<const char*> words) {
-  CHECK_MESSAGE(why.code == code, to_string(why));
-  for (const char* word : words)
-    CHECK_MESSAGE(why.text.find(word) != std::string::npos, why.text << " lacks " << word);
 }
 
 TEST_CASE("SYNC-CTX-4 SYNC-CTX-7 the ambient functions tell of a parameter-server scope") {

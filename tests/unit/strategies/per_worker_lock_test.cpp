@@ -139,17 +139,17 @@ TEST_CASE("per_worker_value: a step that hangs keeps it, and who asks for it is 
   const closure_options short_lived{.deadline = 20ms, .retries = 1};
   auto hangs = c.coordinator.schedule(short_lived, stay_inside, value);
   CHECK(failure_of([&] { hangs.fetch(); }).code == errc::poisoned);
-  failure_of([&] { c.coordinator.join(patience); });
+  (void)failure_of([&] { c.coordinator.join(patience); });
   auto why = failure_of([&] { c.coordinator.schedule(tell_int, value).fetch(); });
   CHECK(why.code == errc::input_failed);
   CHECK(says(why, "in use by closure"));
   CHECK(says(why, "was abandoned"));
-  failure_of([&] { c.coordinator.join(patience); });
+  (void)failure_of([&] { c.coordinator.join(patience); });
   inside.open();
   CHECK(comes_true([&] { // once it has ended after all
     const bool free =
       failure_of([&] { c.coordinator.schedule(tell_int, value).fetch(); }).code == errc::none;
-    failure_of([&] { c.coordinator.join(patience); });
+    (void)failure_of([&] { c.coordinator.join(patience); });
     return free;
   }));
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "../../support/failures.hpp"
 #include "cluster_support.hpp"
 
 using namespace troupe;
@@ -33,21 +34,6 @@ void throw_code(worker_context&, int code) {
 }
 TROUPE_FUNCTION(throw_code);
 
-struct scratch {
-  std::filesystem::path path =
-    std::filesystem::temp_directory_path() / ("troupe-promises-" + std::to_string(getpid()));
-  ~scratch() { std::filesystem::remove_all(path); }
-};
-
-errc code_of(const std::function<void()>& call) {
-  try {
-    call();
-    return errc::none;
-  } catch (const error& e) {
-    return e.code();
-  }
-}
-
 } // namespace
 
 TEST_CASE(
@@ -60,7 +46,7 @@ TEST_CASE(
 
 TEST_CASE(
   "a creation that the servers refuse leaves no variable behind: the name is free, a save works") {
-  scratch at;
+  scratch_folder at;
   runtime rt;
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
@@ -69,7 +55,7 @@ TEST_CASE(
   CHECK(strategy.variables().empty());
   auto right = strategy.create_variable({.name = "w", .shape = {4}});
   CHECK(right.read() == tensor::zeros(dtype::f32, {4}));
-  CHECK_NOTHROW(coordinator.save(at.path.string()));
+  CHECK_NOTHROW(coordinator.save(at.text()));
 }
 
 TEST_CASE(

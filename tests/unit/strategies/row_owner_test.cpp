@@ -5,7 +5,10 @@
 
 #include <string>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
 
@@ -14,18 +17,6 @@ std::vector<shard_spec> div_shards(std::int64_t rows, std::int64_t n) {
   for (auto range : shard_rows(rows, n))
     out.push_back({range.begin, range.end, 0});
   return out;
-}
-
-template <class T>
-std::string refusal(const result<T>& x, errc code) {
-  REQUIRE_FALSE(x);
-  CHECK(x.error().code == code);
-  return x.error().text;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
 }
 
 row_owner owner(std::int64_t rows, std::uint32_t shards, std::int64_t id) {
@@ -59,18 +50,18 @@ TEST_CASE("PS-Q2 the owner by formula is the shard whose rows hold the id, for e
 TEST_CASE("PS-Q3 indices have rank 1 and are i64") {
   CHECK(check_row_indices(tensor::vector<std::int64_t>({0, 4, 4}), 5));
   auto matrix = tensor::of<std::int64_t>({1, 2}, {0, 1});
-  CHECK(has(refusal(check_row_indices(matrix, 5), errc::shape_mismatch), "[1, 2]"));
+  CHECK(says(refusal(check_row_indices(matrix, 5), errc::shape_mismatch), "[1, 2]"));
   auto number = tensor::scalar<std::int64_t>(0);
-  CHECK(has(refusal(check_row_indices(number, 5), errc::shape_mismatch), "rank 1"));
+  CHECK(says(refusal(check_row_indices(number, 5), errc::shape_mismatch), "rank 1"));
   auto floats = tensor::vector<float>({0});
-  CHECK(has(refusal(check_row_indices(floats, 5), errc::dtype_mismatch), "f32"));
+  CHECK(says(refusal(check_row_indices(floats, 5), errc::dtype_mismatch), "f32"));
 }
 
 TEST_CASE("PS-Q4 shards that are not a div split are refused, naming the first one") {
   CHECK(check_div_layout(30, div_shards(30, 3)));
   CHECK(check_div_layout(2, div_shards(2, 3)));
   std::vector<shard_spec> other{{0, 10, 0}, {10, 19, 0}, {19, 30, 0}};
-  CHECK(has(refusal(check_div_layout(30, other), errc::mismatch), "shard 1 has rows [10, 19)"));
+  CHECK(says(refusal(check_div_layout(30, other), errc::mismatch), "shard 1 has rows [10, 19)"));
   refusal(check_div_layout(31, div_shards(30, 3)), errc::mismatch);
   refusal(check_div_layout(30, {}), errc::mismatch);
   const std::vector<std::int64_t> ids{0, 12};
@@ -80,14 +71,14 @@ TEST_CASE("PS-Q4 shards that are not a div split are refused, naming the first o
 TEST_CASE("PS-Q5 ids out of range are refused up front with position and id") {
   for (std::int64_t id : {-1, 13, 1000}) {
     auto why = refusal(owner_of_row(13, 5, id), errc::out_of_range);
-    CHECK(has(why, "row " + std::to_string(id) + " of 13 rows"));
+    CHECK(says(why, "row " + std::to_string(id) + " of 13 rows"));
   }
   const std::vector<std::int64_t> ids{3, 13};
-  CHECK(has(refusal(group_by_owner(ids, 13, div_shards(13, 5)), errc::out_of_range),
-            "position 1: row 13"));
-  CHECK(has(refusal(group_by_range(ids, div_shards(13, 5)), errc::out_of_range), "row 13"));
+  CHECK(says(refusal(group_by_owner(ids, 13, div_shards(13, 5)), errc::out_of_range),
+             "position 1: row 13"));
+  CHECK(says(refusal(group_by_range(ids, div_shards(13, 5)), errc::out_of_range), "row 13"));
   auto indices = tensor::vector<std::int64_t>({0, -1});
-  CHECK(has(refusal(check_row_indices(indices, 13), errc::out_of_range), "position 1: row -1"));
+  CHECK(says(refusal(check_row_indices(indices, 13), errc::out_of_range), "position 1: row -1"));
   refusal(owner_of_row(13, 0, 1), errc::invalid_argument);
 }
 

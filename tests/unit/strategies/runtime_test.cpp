@@ -316,19 +316,16 @@ TEST_CASE("flags: an unknown one, a bad number and a missing value are refused, 
     CHECK(why.code == errc::bad_config);
     return why.text;
   };
-  auto has = [](const std::string& text, std::string_view part) {
-    return text.find(part) != std::string::npos;
-  };
-  CHECK(has(refusal({"--troupe-wrokers", "3"}), "--troupe-wrokers"));
+  CHECK(says(refusal({"--troupe-wrokers", "3"}), "--troupe-wrokers"));
   for (const char* bad : {"three", "-1", "2x", "", "100001", " 4"}) {
     auto text = refusal({std::string{"--troupe-workers="} + bad});
-    CHECK(has(text, "--troupe-workers"));
-    CHECK(has(text, std::string{"'"} + bad + "'"));
+    CHECK(says(text, "--troupe-workers"));
+    CHECK(says(text, std::string{"'"} + bad + "'"));
   }
-  CHECK(has(refusal({"--troupe-workers"}), "--troupe-workers"));
-  CHECK(has(refusal({"--troupe-task", "boss"}), "'boss'"));
-  CHECK(has(refusal({"--troupe-task", "worker"}), "'worker'"));
-  CHECK(has(refusal({"--troupe-task", "ps:x"}), "'x'"));
+  CHECK(says(refusal({"--troupe-workers"}), "--troupe-workers"));
+  CHECK(says(refusal({"--troupe-task", "boss"}), "'boss'"));
+  CHECK(says(refusal({"--troupe-task", "worker"}), "'worker'"));
+  CHECK(says(refusal({"--troupe-task", "ps:x"}), "'x'"));
 }
 
 TEST_CASE("PS-Z5..Z7 TF_CONFIG says what this process is; a flag overrides its task") {
@@ -357,8 +354,8 @@ TEST_CASE("PS-Z5..Z7 TF_CONFIG says what this process is; a flag overrides its t
 }
 
 TEST_CASE("a cluster file is read as TF_CONFIG is, the task by flag; its errors name the file") {
-  scratch_directory here;
-  auto path = here.path() + "/cluster.json";
+  scratch_folder here;
+  auto path = here / "cluster.json";
   std::ofstream{path}
     << R"({"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2"], "ps": ["127.0.0.1:3", "127.0.0.1:4"]})";
   auto o = from({"--cluster", path, "--troupe-task", "ps:1"});
@@ -370,9 +367,7 @@ TEST_CASE("a cluster file is read as TF_CONFIG is, the task by flag; its errors 
   CHECK(says(no_task, path));
   auto beyond = failure_of([&] { from({"--cluster", path, "--troupe-task", "ps:2"}); });
   CHECK(beyond.code == errc::bad_config);
-  auto missing = failure_of([&] {
-    from({"--cluster", here.path() + "/none", "--troupe-task", "ps:1"});
-  });
+  auto missing = failure_of([&] { from({"--cluster", here / "none", "--troupe-task", "ps:1"}); });
   CHECK(missing.code == errc::not_found);
   CHECK(says(missing, "/none"));
 }

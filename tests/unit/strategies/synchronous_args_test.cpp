@@ -37,8 +37,8 @@ public:
 
 struct cluster_file {
   explicit cluster_file(const char* text) { std::ofstream{path} << text; }
-  scratch_directory here{};
-  std::string path = here.path() + "/cluster.json";
+  scratch_folder here{};
+  std::string path = here / "cluster.json";
 };
 
 constexpr const char* two_workers = R"({"worker": ["127.0.0.1:1", "127.0.0.1:2"]})";

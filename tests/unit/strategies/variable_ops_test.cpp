@@ -5,31 +5,12 @@
 #include <limits>
 #include <string>
 
+#include "../../support/failures.hpp"
+
 using namespace troupe;
+using namespace troupe::testing;
 
 namespace {
-
-template <class T>
-std::string refusal(const result<T>& x, errc code) {
-  REQUIRE_FALSE(x);
-  CHECK(x.error().code == code);
-  return x.error().text;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
-
-template <class F>
-errc code_of(F f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.code();
-  }
-  return errc::none;
-}
 
 // Shards [[0,0]], [[1,1],[2,2]], [[3,3]].
 std::vector<tensor> three_parts() {
@@ -53,19 +34,19 @@ tensor bits(std::initializer_list<std::uint8_t> values) {
 } // namespace
 
 TEST_CASE("PS-G1 a sharded variable without parts is refused") {
-  CHECK(has(refusal(container_of({}), errc::invalid_argument), "no parts"));
+  CHECK(says(refusal(container_of({}), errc::invalid_argument), "no parts"));
   refusal(concatenate_shards({}), errc::invalid_argument);
 }
 
 TEST_CASE("PS-G2 parts of different types, or of different shapes beyond axis 0, are refused") {
   const std::vector<shard_form> types{{dtype::f32, {1, 2}}, {dtype::i64, {1, 2}}};
-  CHECK(has(refusal(container_of(types), errc::dtype_mismatch), "part 1 is i64, part 0 f32"));
+  CHECK(says(refusal(container_of(types), errc::dtype_mismatch), "part 1 is i64, part 0 f32"));
   const std::vector<shard_form> shapes{{dtype::f32, {1, 2}}, {dtype::f32, {1, 3}}};
-  CHECK(has(refusal(container_of(shapes), errc::shape_mismatch), "part 1 has shape [1, 3]"));
+  CHECK(says(refusal(container_of(shapes), errc::shape_mismatch), "part 1 has shape [1, 3]"));
   const std::vector<shard_form> ranks{{dtype::f32, {1, 2}}, {dtype::f32, {1}}};
   refusal(container_of(ranks), errc::shape_mismatch);
   const std::vector<shard_form> numbers{{dtype::f32, {}}, {dtype::f32, {}}};
-  CHECK(has(refusal(container_of(numbers), errc::shape_mismatch), "needs rows"));
+  CHECK(says(refusal(container_of(numbers), errc::shape_mismatch), "needs rows"));
 }
 
 TEST_CASE("PS-G3 the shape is the sum of rows, which may be any") {
@@ -82,8 +63,8 @@ TEST_CASE("PS-G4 parts become one tensor; another type than theirs is refused") 
   auto whole = tensor::of<float>({4, 2}, {0, 0, 1, 1, 2, 2, 3, 3});
   CHECK(*concatenate_shards(parts) == whole);
   CHECK(*concatenate_shards(parts, dtype::f32) == whole);
-  CHECK(has(refusal(concatenate_shards(parts, dtype::i64), errc::dtype_mismatch),
-            "elements are f32, asked as i64"));
+  CHECK(says(refusal(concatenate_shards(parts, dtype::i64), errc::dtype_mismatch),
+             "elements are f32, asked as i64"));
   const std::vector<tensor> one{parts[1]};
   CHECK(concatenate_shards(one)->bytes().data() == parts[1].bytes().data());
   const std::vector<tensor> number{tensor::scalar(3.0f)};
@@ -107,20 +88,20 @@ TEST_CASE("PS-G5 a value is split as the shards are") {
 TEST_CASE("PS-G9 too many and too few rows are refused, naming both") {
   auto many = split_by_shards(tensor::zeros(dtype::f32, {5, 2}), three_shards());
   auto text = refusal(many, errc::shape_mismatch);
-  CHECK(has(text, "\"w\""));
-  CHECK(has(text, "[5, 2]"));
-  CHECK(has(text, "[4, 2]"));
-  CHECK(has(text, "too many rows, 5 for 4"));
+  CHECK(says(text, "\"w\""));
+  CHECK(says(text, "[5, 2]"));
+  CHECK(says(text, "[4, 2]"));
+  CHECK(says(text, "too many rows, 5 for 4"));
   auto few = check_value(tensor::zeros(dtype::f32, {3, 2}), three_shards());
-  CHECK(has(refusal(few, errc::shape_mismatch), "too few rows, 3 for 4"));
+  CHECK(says(refusal(few, errc::shape_mismatch), "too few rows, 3 for 4"));
   auto wide = check_value(tensor::zeros(dtype::f32, {4, 3}), three_shards());
-  CHECK(has(refusal(wide, errc::shape_mismatch), "[4, 3]"));
+  CHECK(says(refusal(wide, errc::shape_mismatch), "[4, 3]"));
   auto flat = check_value(tensor::zeros(dtype::f32, {8}), three_shards());
-  CHECK_FALSE(has(refusal(flat, errc::shape_mismatch), "rows"));
+  CHECK_FALSE(says(refusal(flat, errc::shape_mismatch), "rows"));
   auto typed = check_value(tensor::zeros(dtype::f64, {4, 2}), three_shards());
-  CHECK(has(refusal(typed, errc::dtype_mismatch), "is f64, the variable f32"));
+  CHECK(says(refusal(typed, errc::dtype_mismatch), "is f64, the variable f32"));
   CHECK(
-    has(refusal(check_value(tensor{}, three_shards()), errc::invalid_argument), "was not given"));
+    says(refusal(check_value(tensor{}, three_shards()), errc::invalid_argument), "was not given"));
   CHECK(check_value(tensor::zeros(dtype::f32, {4, 2}), three_shards()));
 }
 

@@ -9,7 +9,7 @@
 
 #include <troupe/actors/checkpoint_format.hpp>
 
-#include "../fake_storage.hpp"
+#include "../../support/fake_storage.hpp"
 
 namespace {
 

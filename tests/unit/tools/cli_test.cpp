@@ -1,5 +1,6 @@
 // Goal: every flag arrives, and a wrong one is named.
 #include "cli.hpp"
+#include "../../support/failures.hpp"
 #include "peer_launcher.hpp"
 
 #include <doctest/doctest.h>
@@ -7,6 +8,7 @@
 #include <string>
 
 using namespace tool;
+using namespace troupe::testing;
 namespace tr = troupe;
 
 namespace {
@@ -15,10 +17,6 @@ std::string usage(std::vector<std::string> arguments) {
   const auto command = parse_command(std::move(arguments));
   const auto* wrong = std::get_if<usage_error>(&command);
   return wrong ? wrong->text : "accepted";
-}
-
-bool says(const std::string& text, const char* what) {
-  return text.find(what) != std::string::npos;
 }
 
 } // namespace

@@ -1,11 +1,13 @@
 // Goal: what --kill asks for is read exactly, and the plan hits only what lives, one at a time.
 #include "kill_spec.hpp"
+#include "../../support/failures.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
 using namespace tool;
+using namespace troupe::testing;
 namespace tr = troupe;
 
 namespace {
@@ -16,10 +18,6 @@ tr::task_id server(std::uint32_t i) { return {.job = tr::job_kind::ps, .index = 
 std::string refusal(std::string_view text) {
   auto spec = parse_kill_spec(text);
   return spec ? "accepted" : spec.error().text;
-}
-
-bool says(const std::string& text, const char* what) {
-  return text.find(what) != std::string::npos;
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 // Goal: what would end a training later is told before it, with the flag and the value. Method:
 // directories that are not there, that are files, that are in order.
 #include "preflight.hpp"
+#include "../../support/failures.hpp"
+#include "../../support/scratch_folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,33 +19,16 @@
 namespace {
 
 namespace tr = troupe;
+using namespace troupe::testing;
 
 struct bench {
-  bench() { std::filesystem::create_directories(path); }
-  ~bench() { std::filesystem::remove_all(path); }
-  bench(const bench&) = delete;
-  std::filesystem::path path =
-    std::filesystem::temp_directory_path() / ("troupe-preflight-" + std::to_string(::getpid()));
+  tr::testing::scratch_folder folder{};
+  const std::filesystem::path path = folder.path();
   std::unique_ptr<tr::production_ports> ports = tr::make_production_ports();
   std::unique_ptr<tr::data_transport> transport = tr::make_memory_transport(ports->waits());
   tr::environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
                       ports->waits(), *transport,      nullptr};
 };
-
-template <class F>
-tr::failure failure_of(F f) {
-  try {
-    f();
-  } catch (const tr::error& e) {
-    return e.details();
-  }
-  FAIL("nothing was thrown");
-  return {};
-}
-
-bool says(const tr::failure& why, const std::string& text) {
-  return why.text.find(text) != std::string::npos;
-}
 
 } // namespace
 

@@ -16,10 +16,7 @@ dataset made_up(std::int64_t n) {
   tensor images{dtype::f32, {n, 28, 28}};
   tensor labels{dtype::i64, {n}};
   std::uint64_t random = 1;
-  const auto draw = [&](std::uint64_t below) {
-    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (random >> 33) % below;
-  };
+  const auto draw = [&](std::uint64_t below) { return next_random(random) % below; };
   for (auto& x : images.mutable_as<float>())
     x = static_cast<float>(draw(256)) / 256;
   for (auto& x : labels.mutable_as<std::int64_t>())

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "../../support/scratch_folder.hpp"
 #include "../replicas/support.hpp"
 
 namespace {
@@ -33,10 +34,9 @@ public:
 class noise_images {
 public:
   noise_images() {
-    std::filesystem::create_directories(path);
     for (const char* split : {"train", "t10k"}) {
       random_ = 1; // what was learnt is asked for
-      const auto head = path.string() + "/" + split;
+      const auto head = path().string() + "/" + split;
       std::ofstream images{head + "-images-idx3-ubyte.gz", std::ios::binary};
       write_head(images, {count, 28, 28});
       for (unsigned i = 0; i < count * 28 * 28; ++i)
@@ -47,11 +47,8 @@ public:
         labels.put(static_cast<char>(draw(10)));
     }
   }
-  ~noise_images() { std::filesystem::remove_all(path); }
-  noise_images(const noise_images&) = delete;
 
-  const std::filesystem::path path =
-    std::filesystem::temp_directory_path() / ("troupe-noise-" + std::to_string(::getpid()));
+  const std::filesystem::path& path() const { return folder_.path(); }
 
 private:
   static constexpr unsigned count = 50;
@@ -60,22 +57,20 @@ private:
     for (const auto n : extents)
       to.put(0).put(0).put(static_cast<char>(n >> 8)).put(static_cast<char>(n));
   }
-  unsigned draw(unsigned below) {
-    random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
-    return static_cast<unsigned>((random_ >> 33) % below);
-  }
+  unsigned draw(unsigned below) { return static_cast<unsigned>(next_random(random_) % below); }
+  scratch_folder folder_{};
   std::uint64_t random_ = 1;
 };
 
 struct tiny_training {
   tool::training_report run(tool::training_options options) {
-    options.data = data.path.string();
+    options.data = data.path().string();
     options.strategy = "mirrored";
     tool::set_data_options(options);
     const std::atomic<bool> stop{false};
     return tool::train_on_replicas(shared_runtime(), options, listener, stop);
   }
-  std::string directory() const { return (data.path / "saved").string(); }
+  std::string directory() const { return (data.path() / "saved").string(); }
   noise_images data{};
   line_listener listener{};
 };

@@ -90,7 +90,7 @@ TEST_CASE_TEMPLATE("sockets: host names resolve, and IPv6 where the system has i
   auto transport = Over::make(clock);
   auto v6 = transport->listen("[::1]:0");
   if (!v6) { // a system without IPv6 says so, and names the address
-    CHECK(has(v6.error(), "[::1]:0"));
+    CHECK(says(v6.error(), "[::1]:0"));
     return;
   }
   CHECK((*v6)->address().starts_with("[::1]:"));
@@ -111,7 +111,7 @@ TEST_CASE_TEMPLATE("sockets: a malformed address is refused and named", Over, ov
     auto listener = transport->listen(bad);
     REQUIRE(!listener);
     CHECK(listener.error().code == errc::invalid_argument);
-    CHECK(has(listener.error(), "\"" + bad + "\""));
+    CHECK(says(listener.error(), "\"" + bad + "\""));
     auto dialed = transport->connect(bad, soon());
     REQUIRE(!dialed);
     CHECK(dialed.error().code == errc::invalid_argument);
@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE(
   auto second = transport->listen(address);
   REQUIRE(!second);
   CHECK(second.error().code == errc::address_in_use);
-  CHECK(has(second.error(), address));
+  CHECK(says(second.error(), address));
   // A connection of the old listener lingers on the port and must not hinder the next one.
   auto dialed = transport->connect(address, soon());
   REQUIRE(dialed);
@@ -154,7 +154,7 @@ TEST_CASE_TEMPLATE("sockets: a connect to a port that nobody listens on fails an
   auto dialed = transport->connect(address, soon());
   REQUIRE(!dialed);
   CHECK(dialed.error().code == errc::connect_failed);
-  CHECK(has(dialed.error(), address));
+  CHECK(says(dialed.error(), address));
 }
 
 TEST_CASE_TEMPLATE("sockets: a connect that nobody answers ends at its deadline", Over, over_tcp,
@@ -172,7 +172,7 @@ TEST_CASE_TEMPLATE("sockets: a connect that nobody answers ends at its deadline"
       continue;
     }
     CHECK(dialed.error().code == errc::deadline);
-    CHECK(has(dialed.error(), deaf.address()));
+    CHECK(says(dialed.error(), deaf.address()));
     CHECK(clock.now() >= start + 50ms);
     break;
   }
@@ -193,7 +193,7 @@ TEST_CASE_TEMPLATE("sockets: a peer's close is seen at once, after all that it s
   CHECK(receive(*ends.transport, *ends.accepted, 10) == "last words");
   const failure why = end_of(*ends.transport, *ends.accepted);
   CHECK(why.code == errc::connection_lost);
-  CHECK(has(why, ends.accepted->peer()));
+  CHECK(says(why, ends.accepted->peer()));
 }
 
 TEST_CASE_TEMPLATE("sockets: a waiting lane wakes when its peer goes away", Over, over_tcp,
@@ -214,7 +214,7 @@ TEST_CASE_TEMPLATE("sockets: a reset is a lost connection for the sender too", O
   ends.accepted->close(); // unread data makes it a reset
   const failure why = end_of(*ends.transport, *ends.dialed);
   CHECK(why.code == errc::connection_lost);
-  CHECK(has(why, ends.listener->address()));
+  CHECK(says(why, ends.listener->address()));
   const std::string more = "more";
   const std::array<const_bytes, 1> parts{bytes_of(more)};
   auto sent = ends.dialed->try_send(parts);

@@ -225,12 +225,11 @@ TEST_CASE("epochs: channels cut after any number of bytes never give a partial s
   int formed_count = 0;
   int failed = 0;
   for (int round = 0; round < 120; ++round) {
-    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     memory_transport_options cut;
     cut.capacity_bytes = 5000;
     cut.chunk_seed = static_cast<std::uint64_t>(round) * (round % 3);
     cut.chunk_bytes_max = 900;
-    cut.cut_after_bytes = 200 + (random >> 33) % 200'000;
+    cut.cut_after_bytes = 200 + next_random(random) % 200'000;
     test_group group{carrier::memory, cut};
     group.add(3);
     bool formed = true;

@@ -16,11 +16,15 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/transport/frame.hpp>
 
+#include "../../support/thrown.hpp"
+#include "../../support/waiting.hpp"
+
 /// What the transport's tests share: real time and waits for threads, a scripted channel, frames in
 /// one line.
 namespace transport_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 using namespace std::chrono_literals;
 
 class real_clock final : public clock_port {
@@ -97,11 +101,6 @@ public:
   void close() override { ends = true; }
   std::string peer() const override { return "scripted:1"; }
 };
-
-inline std::uint64_t next_random(std::uint64_t& state) {
-  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-  return state >> 33;
-}
 
 /// n bytes that differ by `seed` and place.
 inline std::string pattern(std::size_t n, std::uint64_t seed) {

@@ -87,8 +87,4 @@ inline failure end_of(data_transport& transport, channel& from) {
   }
 }
 
-inline bool has(const failure& why, const std::string& text) {
-  return why.text.find(text) != std::string::npos;
-}
-
 } // namespace transport_test
