@@ -12,7 +12,7 @@
 #include <troupe/device/pool.hpp>
 
 /// What lanes use of a device: streams, events, memory. Nothing here is an actor and nothing sends
-/// a message; `actors/device.hpp` owns one of these and tells who watches when it fails.
+/// a message; `actors/devices/device.hpp` owns one of these and tells who watches when it fails.
 namespace troupe {
 
 class device;

@@ -10,7 +10,7 @@
 
 #include <unistd.h>
 
-#include "../replicas/support.hpp"
+#include "../strategies/replicas/support.hpp"
 
 namespace {
 
