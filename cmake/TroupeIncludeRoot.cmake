@@ -3,9 +3,8 @@
 # are impossible, each header gets a one-line header that forwards to it.
 
 function(troupe_forward_headers folder)
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
-       "${PROJECT_SOURCE_DIR}/${folder}/*.hpp" "${PROJECT_SOURCE_DIR}/${folder}/detail/*.hpp"
-       "${PROJECT_SOURCE_DIR}/${folder}/caf017/*.hpp")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}"
+       "${PROJECT_SOURCE_DIR}/${folder}/*.hpp")
   foreach(header IN LISTS headers)
     file(CONFIGURE OUTPUT "${TROUPE_INCLUDE_ROOT}/troupe/${header}"
          CONTENT "#pragma once\n#include \"${PROJECT_SOURCE_DIR}/${header}\"\n")

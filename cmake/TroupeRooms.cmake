@@ -6,6 +6,11 @@
 #
 # FOLDER is relative to the root; NAME is a source without its ending, relative to FOLDER, or a pattern.
 # Call it where the target is made. A source that no room names is compiled alone.
+#
+#   troupe_folder_rooms(TARGET FOLDER [ALONE NAME...])
+#
+# Each folder below FOLDER is a room: its sources and those of its detail/ become the unit FOLDER_ROOM, but for
+# those named here, which are compiled alone.
 
 option(TROUPE_UNITY "Compile the sources of a room as one unit" ON)
 
@@ -25,5 +30,24 @@ function(troupe_rooms target folder)
       message(FATAL_ERROR "${folder}: the room ${room} names ${word}.cpp, which is not there")
     endif()
     set_source_files_properties(${sources} PROPERTIES UNITY_GROUP "${room}")
+  endforeach()
+endfunction()
+
+function(troupe_folder_rooms target folder)
+  if(NOT TROUPE_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  file(GLOB sources RELATIVE "${PROJECT_SOURCE_DIR}/${folder}" "${PROJECT_SOURCE_DIR}/${folder}/*/*.cpp"
+       "${PROJECT_SOURCE_DIR}/${folder}/*/detail/*.cpp")
+  cmake_parse_arguments(PARSE_ARGV 2 but "" "" ALONE)
+  foreach(source IN LISTS sources)
+    string(REGEX REPLACE "[.]cpp$" "" name "${source}")
+    if(name IN_LIST but_ALONE)
+      continue()
+    endif()
+    string(REGEX REPLACE "/.*" "" room "${source}")
+    set_source_files_properties("${PROJECT_SOURCE_DIR}/${folder}/${source}" PROPERTIES UNITY_GROUP
+                                "${folder}_${room}")
   endforeach()
 endfunction()

@@ -12,7 +12,7 @@
 #include <troupe/device/pool.hpp>
 
 /// Streams, events and memory of a device, for lanes. Nothing here is an actor and nothing sends a
-/// message; `actors/device.hpp` owns one of these and tells who watches when it fails.
+/// message; `actors/devices/device.hpp` owns one of these and tells who watches when it fails.
 namespace troupe {
 
 class device;

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include <troupe/sim/names.hpp>
-#include <troupe/strategies/runtime.hpp>
+#include <troupe/strategies/runtime/runtime.hpp>
 
 namespace troupe::sim {
 

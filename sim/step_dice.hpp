@@ -4,7 +4,7 @@
 
 #include <troupe/core/fields.hpp>
 #include <troupe/sim/fault_plan.hpp>
-#include <troupe/strategies/worker_context.hpp>
+#include <troupe/strategies/parameter_server/worker_context.hpp>
 
 namespace troupe::sim {
 

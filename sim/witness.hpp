@@ -6,8 +6,8 @@
 
 #include <troupe/core/fields.hpp>
 #include <troupe/core/tensor.hpp>
-#include <troupe/strategies/variable.hpp>
-#include <troupe/strategies/worker_context.hpp>
+#include <troupe/strategies/parameter_server/variable.hpp>
+#include <troupe/strategies/parameter_server/worker_context.hpp>
 
 /// The witness of effect once: a variable with a cell per closure on every shard, to which the
 /// closure adds 1, and a second one into which each attempt writes its number. Lost: cells of

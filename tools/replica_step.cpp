@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <troupe/kernels/elementwise.hpp>
-#include <troupe/strategies/optimizer_calls.hpp>
+#include <troupe/strategies/variables/optimizer_calls.hpp>
 
 namespace tool {
 

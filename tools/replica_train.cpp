@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include <troupe/actors/wait_log.hpp>
-#include <troupe/strategies/optimizer_calls.hpp>
+#include <troupe/actors/support/wait_log.hpp>
+#include <troupe/strategies/variables/optimizer_calls.hpp>
 
 #include "preflight.hpp"
 #include "replica_step.hpp"

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include <troupe/actors/ledger.hpp>
+#include <troupe/actors/shards/ledger.hpp>
 #include <troupe/sim/checkers/support.hpp>
 
 namespace troupe::sim {

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include <troupe/actors/failure_classifier.hpp>
+#include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/sim/checkers/support.hpp>
 
 namespace troupe::sim {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <troupe/sim/run_hash.hpp>
-#include <troupe/strategies/sync_checkpoint.hpp>
+#include <troupe/strategies/checkpoint/sync_checkpoint.hpp>
 
 namespace troupe::sim {
 

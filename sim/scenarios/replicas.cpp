@@ -4,9 +4,9 @@
 #include <troupe/sim/scenarios/replica_program.hpp>
 #include <troupe/sim/scenarios/table.hpp>
 
-#include <troupe/strategies/mirrored_strategy.hpp>
-#include <troupe/strategies/multi_worker_mirrored_strategy.hpp>
-#include <troupe/strategies/tpu_strategy.hpp>
+#include <troupe/strategies/synchronous/mirrored_strategy.hpp>
+#include <troupe/strategies/synchronous/multi_worker_mirrored_strategy.hpp>
+#include <troupe/strategies/synchronous/tpu_strategy.hpp>
 
 namespace troupe::sim {
 

@@ -6,7 +6,7 @@
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 
-#include <troupe/actors/membership.hpp>
+#include <troupe/actors/membership/membership.hpp>
 #include <troupe/core/promise.hpp>
 
 #include "network_driver.hpp"

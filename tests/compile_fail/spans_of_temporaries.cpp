@@ -3,7 +3,7 @@
 #include <vector>
 
 #include <troupe/data/iterator.hpp>
-#include <troupe/strategies/variable.hpp>
+#include <troupe/strategies/parameter_server/variable.hpp>
 
 using namespace troupe;
 

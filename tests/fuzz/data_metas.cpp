@@ -1,7 +1,7 @@
 // Metas of the data plane's frames, and what a server makes room for because of them.
 #include <cstring>
 
-#include <troupe/actors/parameter_protocol.hpp>
+#include <troupe/actors/data_plane/parameter_protocol.hpp>
 
 #include "message_decoders.hpp"
 #include "samples.hpp"

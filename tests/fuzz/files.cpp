@@ -2,8 +2,8 @@
 // checkpoint whose checksums all hold.
 #include <cstring>
 
-#include <troupe/actors/checkpoint_format.hpp>
-#include <troupe/actors/detail/checkpoint_manifest.hpp>
+#include <troupe/actors/checkpoint/checkpoint_format.hpp>
+#include <troupe/actors/checkpoint/detail/checkpoint_manifest.hpp>
 #include <troupe/kernels/hash.hpp>
 
 #include "../support/fake_storage.hpp"

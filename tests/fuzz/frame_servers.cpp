@@ -1,8 +1,8 @@
 // Whole channels between lanes and parameter servers: what a server makes of any questions, and a
 // client of any answers.
-#include <troupe/actors/remote_server_link.hpp>
-#include <troupe/actors/server_caller.hpp>
-#include <troupe/actors/server_lane.hpp>
+#include <troupe/actors/data_plane/remote_server_link.hpp>
+#include <troupe/actors/data_plane/server_caller.hpp>
+#include <troupe/actors/server/server_lane.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/transport/detail/frame_wire.hpp>
 

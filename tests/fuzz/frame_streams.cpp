@@ -1,7 +1,7 @@
 // Streams of frames, in any pieces.
 #include <limits>
 
-#include <troupe/actors/parameter_protocol.hpp>
+#include <troupe/actors/data_plane/parameter_protocol.hpp>
 #include <troupe/transport/detail/frame_wire.hpp>
 #include <troupe/transport/detail/group_hello.hpp>
 

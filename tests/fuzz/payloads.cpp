@@ -8,9 +8,9 @@
 #include <cereal/types/utility.hpp>
 #include <cereal/types/vector.hpp>
 
-#include <troupe/actors/closure.hpp>
+#include <troupe/actors/coordinator/closure.hpp>
 #include <troupe/core/payload.hpp>
-#include <troupe/strategies/function.hpp>
+#include <troupe/strategies/parameter_server/function.hpp>
 
 #include "message_decoders.hpp"
 

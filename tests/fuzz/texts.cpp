@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include <troupe/sim/tools/pick_text.hpp>
-#include <troupe/strategies/cluster_resolver.hpp>
+#include <troupe/strategies/cluster/cluster_resolver.hpp>
 #include <troupe/transport/detail/address.hpp>
 
 #include "../../tools/report.hpp"

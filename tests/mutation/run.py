@@ -7,7 +7,7 @@ Works in a copy of the tree under ROOT/build-mutation/; the real tree is never t
 mutations/NAME.mutation:
 
     breaks: what no longer holds, in a few words
-    file: actors/closure_queue.cpp
+    file: actors/coordinator/closure_queue.cpp
     runner: unit_actors
     filter: *PS-B12*            (optional: doctest's --test-case, a comma between several)
     --- find

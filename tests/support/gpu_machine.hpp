@@ -12,7 +12,7 @@
 #include <troupe/core/tracers.hpp>
 #include <troupe/device/cpu_table.hpp>
 #include <troupe/device/fake_table.hpp>
-#include <troupe/strategies/runtime.hpp>
+#include <troupe/strategies/runtime/runtime.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 namespace troupe::testing {

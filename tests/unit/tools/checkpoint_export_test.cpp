@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include <troupe/actors/checkpoint_format.hpp>
+#include <troupe/actors/checkpoint/checkpoint_format.hpp>
 
 #include "../../support/fake_storage.hpp"
 

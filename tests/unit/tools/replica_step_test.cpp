@@ -3,7 +3,7 @@
 // through both, on CPU devices and on GPUs that are made up.
 #include "replica_step.hpp"
 
-#include "../replicas/device_support.hpp"
+#include "../strategies/replicas/device_support.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../../support/scratch_folder.hpp"
-#include "../replicas/support.hpp"
+#include "../strategies/replicas/support.hpp"
 
 namespace {
 

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <troupe/actors/control_plane/control_link.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/core/error.hpp>
+
+namespace troupe {
+
+/// The owner of a link: one life of one worker.
+struct link_owner {
+  task_id task{};
+  incarnation inc{};
+  friend auto operator<=>(const link_owner&, const link_owner&) = default;
+};
+
+/// Events of links. Called on their lane, in order; may call the lane.
+class link_events {
+public:
+  virtual ~link_events() = default;
+  /// The link is up: both ends have agreed, and frames may come and go.
+  virtual void on_up(const link_owner& owner, const std::shared_ptr<control_link>& link) = 0;
+  /// A message has come; an error that is returned ends the link.
+  virtual result<void> on_message(const link_owner& owner, link_kind kind, std::uint64_t request,
+                                  std::string_view bytes) = 0;
+  /// The link ended, or did not come about. `clean`: one end wanted it so.
+  virtual void on_down(const link_owner& owner, const failure& why, bool clean) = 0;
+};
+
+struct control_lane_options {
+  std::string address{};           ///< to take links at, port 0 for a free one; empty: takes none
+  std::string cluster{};           ///< a hello must name it
+  std::string token{};             ///< a hello must bear it
+  std::uint32_t links_max = 4'096; ///< more wait until one ends
+  std::uint64_t queue_bytes_max = std::uint64_t{64} << 20; ///< a link's, of what its peer reads not
+  duration connect_max = std::chrono::seconds{2};
+  duration hello_max =
+    std::chrono::seconds{10}; ///< a link without hello or welcome ends after that
+  duration ending_max = std::chrono::seconds{1}; ///< for what is queued when a link ends
+};
+
+/// The links of a process, on one lane: the coordinator's takes those that workers dial. All state
+/// machines run on the lane that calls `run`; everything else may be called by any thread.
+class control_lane {
+public:
+  control_lane(const environment& env, control_lane_options options, link_events& events);
+  ~control_lane();
+  control_lane(const control_lane&) = delete;
+  control_lane& operator=(const control_lane&) = delete;
+
+  /// Listens; the address that workers dial. Once, before `run`.
+  result<std::string> open();
+  /// Serves until `stop`; then says goodbye on all links.
+  void run();
+
+  void stop();
+  /// Makes a link for `self`; ends those of its earlier lives. The last order counts.
+  void dial(const link_owner& self, term_no term, std::string address);
+  /// Ends the owner's link in good order after `grace`, or never makes it.
+  void end(const link_owner& owner, duration grace);
+
+private:
+  struct session;
+  struct dial_order {
+    link_owner self{};
+    term_no term{};
+    std::string address{};
+  };
+  struct end_order {
+    link_owner owner{};
+    time_point at{};
+  };
+
+  void take_orders();
+  void connect(const dial_order& order);
+  void accept_new();
+  session& add(std::unique_ptr<channel> wire, std::uint32_t receive_bytes_max);
+  bool serve(session& s);
+  bool serve_frames(session& s);
+  result<void> handle(session& s);
+  result<void> on_hello(session& s);
+  void say_goodbye(session& s);
+  void down(session& s, const failure& why, bool clean);
+  time_point watch(session& s);
+  bool drop_ended();
+  void part();
+  void close_all();
+
+  const environment env_;
+  const control_lane_options options_;
+  link_events& events_;
+  const std::shared_ptr<channel_poller> poller_; ///< links outlive the lane
+  std::unique_ptr<channel_listener> listener_{};
+  bool listening_watched_ = false;
+  std::vector<std::unique_ptr<session>> sessions_{};
+  std::atomic<bool> stopped_{false};
+
+  std::mutex orders_mutex_{}; // guards the next two; ends are at most one a life
+  std::atomic<bool> any_order_{false};
+  std::optional<dial_order> dial_{};
+  std::vector<end_order> ends_{};
+};
+
+} // namespace troupe

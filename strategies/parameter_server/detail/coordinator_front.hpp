@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <troupe/strategies/parameter_server/cluster_coordinator.hpp>
+#include <troupe/strategies/parameter_server/detail/strategy_state.hpp>
+
+namespace troupe::detail {
+
+/// The state that the handles of one coordinator share. The program's threads.
+class coordinator_front : public std::enable_shared_from_this<coordinator_front> {
+public:
+  explicit coordinator_front(std::shared_ptr<strategy_state> strategy)
+    : strategy_{std::move(strategy)} {}
+
+  cluster& owner() { return *strategy_->owner(); }
+  const std::shared_ptr<cluster>& owner_ptr() const { return strategy_->owner(); }
+  strategy_state& strategy() { return *strategy_; }
+  std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(
+    std::string_view function, payload arguments, std::shared_ptr<resource_lease> needs);
+  std::string save(const std::string& directory, const save_options& options);
+  std::vector<std::string> restore(const std::string& directory);
+
+private:
+  void write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut, vaults& from);
+  std::shared_ptr<strategy_state> strategy_;
+};
+
+} // namespace troupe::detail

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <troupe/core/lane_context.hpp>
+#include <troupe/strategies/replicas/strategy.hpp>
+
+/// The stack of contexts of a lane: who runs there, as whom. An empty stack means the default
+/// strategy's replica context. The frames stand on the lane's own stack, or in a scope object.
+namespace troupe::detail {
+
+enum class mode_kind : std::uint8_t {
+  scope = 0,         ///< cross-replica context by `scope`
+  cross_replica = 1, ///< a merge function, or a call that opens the scope by itself
+  replica = 2,
+  update = 3,  ///< cross-replica context, for component `update_index`
+  device = 4,  ///< only the default device changes
+  creator = 5, ///< only who makes variables changes
+  names = 6    ///< only the names of variables change
+};
+
+struct mode_frame {
+  mode_kind kind = mode_kind::scope;
+  std::shared_ptr<sync_state> strategy{};
+  replica_context* replica = nullptr;
+  std::uint32_t update_index = 0;
+  /// The device; the name. Of a replica and of cross-replica context: all names around it,
+  /// "main/foo/", for what is outside it stands on another lane's stack.
+  std::string text{};
+  std::shared_ptr<void> creator{};        ///< a variable_creator
+  std::optional<std::uint32_t> logical{}; ///< the logical device for variables
+  mode_frame* outer = nullptr;
+};
+
+inline mode_frame* innermost_frame() { return static_cast<mode_frame*>(current_context().modes); }
+
+/// The innermost frame that says who runs; null: nobody, and the default strategy's replica.
+inline mode_frame* innermost_mode() {
+  auto* at = innermost_frame();
+  while (at && at->kind >= mode_kind::device)
+    at = at->outer;
+  return at;
+}
+
+inline void push_frame(mode_frame& frame) {
+  frame.outer = innermost_frame();
+  current_context().modes = &frame;
+}
+
+/// Takes `frame` away. @pre it is the innermost
+inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer; }
+
+/// Takes a frame away wherever it stands on this lane's stack, if it does.
+void drop_frame(mode_frame& frame);
+
+/// The prefix of the names of variables made here: "main/foo/".
+std::string name_prefix();
+
+/// A frame for the length of a block.
+class frame_here {
+public:
+  explicit frame_here(mode_frame frame) : frame_{std::move(frame)} { push_frame(frame_); }
+  ~frame_here() { current_context().modes = frame_.outer; }
+  frame_here(const frame_here&) = delete;
+  frame_here& operator=(const frame_here&) = delete;
+  mode_frame& operator*() { return frame_; }
+
+private:
+  mode_frame frame_;
+};
+
+} // namespace troupe::detail

@@ -1,0 +1,92 @@
+#include <troupe/strategies/replicas/detail/worker_calls.hpp>
+
+#include <utility>
+
+#include <troupe/actors/replicas/worker_links.hpp>
+#include <troupe/core/failure_codec.hpp>
+
+namespace troupe::detail {
+
+namespace {
+
+void call(const sync_state& of, const std::string& what, const worker_operation& body) {
+  of.require_cross_replica(what.c_str());
+  const auto& options = of.options();
+  if (options.links)
+    options.links->run(what, after(of.env().clock.now(), options.collective_timeout), body)
+      .value_or_throw();
+}
+
+} // namespace
+
+void worker_barrier(const sync_state& of, const std::string& what) {
+  call(of, what,
+       [](collective_group& group, const collective_options& how) { return group.barrier(how); });
+}
+
+std::vector<std::string> exchange_texts(const sync_state& of, const std::string& mine,
+                                        const std::string& what) {
+  std::vector<std::string> out{mine};
+  call(of, what, [&](collective_group& group, const collective_options& how) -> result<void> {
+    auto got = gather_texts(group, mine, how);
+    if (!got)
+      return got.error();
+    out = std::move(*got);
+    return {};
+  });
+  return out;
+}
+
+void take_from_chief(const sync_state& of, tensor& x, const std::string& what) {
+  call(of, what, [&](collective_group& group, const collective_options& how) {
+    return group.broadcast(x, 0, how);
+  });
+}
+
+std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::string& what) {
+  auto x = tensor::scalar(mine);
+  call(of, what, [&](collective_group& group, const collective_options& how) {
+    return group.all_reduce(x, reduce_op::max, how);
+  });
+  return x.item<std::int64_t>();
+}
+
+std::string encode_outcome(const sync_state& of, const std::optional<failure>& why,
+                           const std::string& made) {
+  return why ? "1" + encode_failure(sync_state::from(of.own_origin(), *why)) : "0" + made;
+}
+
+result<std::string> decode_outcome(const std::string& text) {
+  if (text.starts_with('0'))
+    return text.substr(1);
+  auto why =
+    text.starts_with('1') ? decode_failure(std::string_view{text}.substr(1)) : std::nullopt;
+  if (!why || why->code == errc::none)
+    return make_failure(errc::bad_frame,
+                        "malformed outcome of a worker, " + std::to_string(text.size()) + " bytes");
+  return std::move(*why);
+}
+
+failure of_worker(std::size_t worker, failure why) {
+  const auto name =
+    to_string(task_id{.job = job_kind::worker, .index = static_cast<std::uint32_t>(worker)});
+  if (!why.text.starts_with(name))
+    why.text = name + ": " + why.text;
+  return why;
+}
+
+std::string chiefs_outcome(const sync_state& of, const std::optional<failure>& why,
+                           const std::string& made, const std::string& what) {
+  return decode_outcome(exchange_texts(of, encode_outcome(of, why, made), what)[0])
+    .value_or_throw();
+}
+
+void agree(const sync_state& of, const std::optional<failure>& why, const std::string& what) {
+  const auto told = exchange_texts(of, encode_outcome(of, why), what);
+  for (std::size_t w = 0; w < told.size(); ++w)
+    if (auto end = decode_outcome(told[w]); !end)
+      throw_failure(told.size() > 1 ? of_worker(w, std::move(end.error()))
+                                    : std::move(end.error()));
+}
+
+} // namespace troupe::detail

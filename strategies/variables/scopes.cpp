@@ -1,0 +1,121 @@
+#include <troupe/strategies/variables/scopes.hpp>
+
+#include <utility>
+
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
+#include <troupe/strategies/replicas/detail/sync_state.hpp>
+
+namespace troupe {
+
+using detail::innermost_frame;
+using detail::mode_frame;
+using detail::mode_kind;
+
+lane_scope::lane_scope(mode_frame frame) : frame_{std::make_unique<mode_frame>(std::move(frame))} {
+  push_frame(*frame_);
+}
+
+lane_scope::~lane_scope() { detail::drop_frame(*frame_); }
+
+device_scope::device_scope(std::string_view name)
+  : lane_scope{
+    {.kind = mode_kind::device, .text = to_string(parse_device_name(name).value_or_throw())}} {}
+
+namespace {
+
+const std::string& checked_scope_name(const std::string& name) {
+  if (name.empty() || name.front() == '/' || name.back() == '/')
+    throw_failure(errc::invalid_argument,
+                  "name_scope: name is '" + name
+                    + "', expected one that is not empty and has no '/' at its ends");
+  return name;
+}
+
+} // namespace
+
+name_scope::name_scope(const std::string& name)
+  : lane_scope{{.kind = mode_kind::names, .text = checked_scope_name(name)}} {}
+
+variable_creator_scope::variable_creator_scope(variable_creator creator)
+  : lane_scope{{.kind = mode_kind::creator,
+                .text = "variable creator",
+                .creator = std::make_shared<variable_creator>(std::move(creator))}} {
+  // An empty function could not be told from a missing one when a variable is made.
+  if (!*std::static_pointer_cast<variable_creator>(innermost_frame()->creator))
+    throw_failure(errc::invalid_argument, "variable_creator_scope: creator is empty");
+}
+
+namespace {
+
+/// What a frame says about the device, if it does.
+std::optional<device_name> device_of(const mode_frame& frame) {
+  switch (frame.kind) {
+    case mode_kind::device:
+    case mode_kind::update:
+      if (!frame.text.empty())
+        return parse_device_name(frame.text).value_or_throw();
+      return {};
+    case mode_kind::replica:
+      if (frame.replica && !frame.strategy->is_standard())
+        return parse_device_name(frame.replica->devices()[0]).value_or_throw();
+      return {};
+    default: return {};
+  }
+}
+
+} // namespace
+
+device_name resolve_device(std::string_view name) {
+  auto out = parse_device_name(name).value_or_throw();
+  for (auto* at = innermost_frame(); at; at = at->outer)
+    if (auto around = device_of(*at))
+      out = merge(out, *around);
+  return canonicalize(out);
+}
+
+namespace detail {
+
+void drop_frame(mode_frame& frame) {
+  auto* at = innermost_frame();
+  if (at == &frame)
+    return pop_frame(frame);
+  while (at && at->outer != &frame)
+    at = at->outer;
+  if (at)
+    at->outer = frame.outer;
+}
+
+namespace {
+
+/// Names of this lane alone, and the frame that says what stands around it, if any.
+std::pair<std::string, const mode_frame*> own_names() {
+  std::string own;
+  auto* at = innermost_frame();
+  for (; at && at->kind != mode_kind::replica && at->kind != mode_kind::cross_replica;
+       at = at->outer)
+    if (at->kind == mode_kind::names)
+      own = at->text + "/" + own;
+  return {std::move(own), at};
+}
+
+} // namespace
+
+std::string name_prefix() {
+  auto [own, around] = own_names();
+  return (around ? around->text : std::string{}) + own;
+}
+
+} // namespace detail
+
+std::string current_name_scope() { return detail::name_prefix(); }
+
+std::string scoped_name(const std::string& name) {
+  auto [own, around] = detail::own_names();
+  std::string out = around ? around->text : std::string{};
+  if (around && around->kind == mode_kind::replica && around->replica)
+    if (const auto id = around->replica->replica_id_in_sync_group(); id > 0)
+      out += "replica_" + std::to_string(id) + "/";
+  return out + own + name;
+}
+
+} // namespace troupe
