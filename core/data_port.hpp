@@ -17,7 +17,8 @@ using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
 /// An end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
-/// was received, one that sends and one that does all else, which closes only while nobody sends.
+/// was received, one lane that sends and one that makes all other calls, and that closes only while
+/// nothing is being sent.
 class channel {
 public:
   virtual ~channel() = default;
@@ -61,7 +62,7 @@ public:
 class channel_listener {
 public:
   virtual ~channel_listener() = default;
-  /// Null when nobody waits.
+  /// The next channel that was dialled; null when none waits.
   virtual std::unique_ptr<channel> try_accept() = 0;
   /// The address that peers dial, port resolved: "127.0.0.1:40001".
   virtual std::string address() const = 0;
@@ -92,7 +93,7 @@ public:
   virtual result<std::unique_ptr<channel>> connect(const std::string& address,
                                                    time_point deadline) = 0;
   virtual std::unique_ptr<channel_poller> make_poller() = 0;
-  /// Whether whoever is on the same host may also share memory, and in the same process pointers.
+  /// Whether processes of the same host may share memory, and threads of the same process pointers.
   virtual bool shares_memory() const { return false; }
 };
 

@@ -66,7 +66,7 @@ struct device_facts {
   std::string name{}; ///< "NVIDIA H100 80GB HBM3"
   std::string arch{}; ///< "sm_90"; empty for a CPU
   std::uint64_t memory_bytes = 0;
-  /// The hardware's identity, alike in every process that sees it; zeros: nobody knows.
+  /// The hardware's identity, the same in every process that sees it; zeros: unknown.
   std::array<std::uint64_t, 2> identity{};
 };
 
@@ -112,7 +112,7 @@ class collective_device_table {
 public:
   virtual ~collective_device_table() = default;
   virtual device_answer draw_key(comm_key& out) = 0;
-  /// `not_ready`: goes on by itself, ask `status`.
+  /// Opens a communicator. `not_ready`: opening continues by itself; ask `status`.
   virtual device_answer open(std::uint32_t device, const comm_key& key, std::uint32_t size,
                              std::uint32_t rank, native_comm& out) = 0;
   virtual device_answer status(native_comm comm) = 0;
@@ -153,7 +153,7 @@ public:
   virtual device_answer drop_event(native_event event) = 0;
   /// The event passes when all that the stream holds now has ended.
   virtual device_answer record(native_stream stream, native_event event) = 0;
-  /// The stream goes on once the event, as last recorded, has passed.
+  /// Makes the stream wait until the event, as last recorded, has passed.
   virtual device_answer depend(native_stream stream, native_event event) = 0;
   /// Whether the event has passed: `ok` or `not_ready`.
   virtual device_answer query(native_event event) = 0;

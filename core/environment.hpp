@@ -109,9 +109,9 @@ public:
   /// `remove` and `rename` act on the link itself. Errors give the whole path. This storage
   /// outlives the returned one. `not_found`, or `io_failed` where `directory` is none.
   virtual result<std::unique_ptr<storage_port>> folder(const std::string& directory);
-  /// The lock that goes by `path`: at once or not at all, `try_again` while another one holds it,
-  /// in this process or in any other. A file of that name may stand there meanwhile. On a file
-  /// system that knows no locks nobody is kept out.
+  /// Takes the lock called `path` without waiting: `try_again` while it is held, in this process or
+  /// in any other. A file of that name may exist meanwhile. On a file system without locks every
+  /// call succeeds.
   virtual result<std::unique_ptr<file_lock>> lock(const std::string& path) = 0;
 };
 
@@ -156,8 +156,7 @@ public:
   virtual bool ended() const = 0;
   /// Waits for the body's end. Owner's thread only.
   virtual void join() = 0;
-  /// Gives the lane up: nobody will wait for it. What its body still uses must be owned by the
-  /// body.
+  /// Gives the lane up: nobody will wait for it. The body must own everything that it still uses.
   virtual void abandon() = 0;
 };
 

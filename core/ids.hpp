@@ -59,7 +59,7 @@ enum class job_kind : std::uint8_t { chief = 0, worker = 1, ps = 2, evaluator = 
 /// "chief", "worker", "ps" or "evaluator"; "job(7)" for a value outside the enum.
 std::string to_string(job_kind job);
 
-/// A place in the cluster, whoever fills it: `worker:1`.
+/// A place in the cluster, independent of the process that fills it: `worker:1`.
 struct task_id {
   job_kind job = job_kind::chief;
   std::uint32_t index = 0;

@@ -5,9 +5,8 @@
 
 #include <troupe/core/time.hpp>
 
-/// How long anything waits and how large anything may be, where it is not the program that says it:
-/// every default in one place. docs/limits.md tells what each of them ends, who can change it and
-/// what starts it anew.
+/// All default time limits and size limits, in one place. docs/limits.md tells what each limit
+/// ends, who can change it and what starts it anew.
 ///
 /// None of them bounds work that goes on: a request ends when whoever owes the answer has shown no
 /// progress for so long (bytes taken or sent, rows made, calls of a step), however long all of it
@@ -41,7 +40,8 @@ inline constexpr duration replica_call = std::chrono::seconds{60};
 inline constexpr duration device_hang = std::chrono::seconds{60};
 /// A channel says nothing about who it is.
 inline constexpr duration hello = std::chrono::seconds{10};
-/// A server that makes shards tells how far it is at least so often, and four times in `request`.
+/// The longest time between two progress reports of a server that makes shards; there are at least
+/// four in `request`.
 inline constexpr duration progress_report = std::chrono::seconds{1};
 
 // --- sizes

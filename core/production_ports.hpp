@@ -9,12 +9,11 @@ namespace troupe {
 /// The machine behind the ports, all but the data transport, which lives above `core`:
 ///
 ///   auto ports = make_production_ports();
-///   environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
-///   ports->waits(), transport};
+///   environment env{ports->clock(), ports->random(), ports->storage(),
+///                   ports->lanes(), ports->waits(), transport};
 ///
 /// - clock: `now()` counts the nanoseconds of std::chrono::steady_clock, so that a transport can
-/// hand deadlines to the
-///   system as they are.
+///   hand deadlines to the system as they are.
 /// - random: the kernel's generator; `purpose` makes no difference.
 /// - storage: the file system (`core/detail/production_storage.hpp`).
 /// - lanes: a thread each. A body that throws ends the process, as in any thread.

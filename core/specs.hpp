@@ -63,8 +63,8 @@ struct optimizer_spec {
                      epsilon, initial_accumulator, lazy)
 };
 
-/// Slots that an optimizer keeps beside each value: 0 (none, sgd), 1 (momentum, adagrad), 2 (adam:
-/// m, v).
+/// Number of slots that an optimizer keeps for each value: 0 (none, sgd), 1 (momentum, adagrad), 2
+/// (adam: m, v).
 constexpr std::uint32_t slot_count(optimizer_kind kind) {
   switch (kind) {
     case optimizer_kind::momentum:
@@ -86,8 +86,8 @@ enum class initializer_kind : std::uint8_t {
   identity = 8,         ///< 1 where row == column
 };
 
-/// How a variable's rows start. Draws are keyed by (seed, name, global row), so any split into
-/// shards starts alike.
+/// How a variable's rows start. Draws are keyed by (seed, name, global row), so the initial values
+/// do not depend on the split into shards.
 struct initializer_spec {
   initializer_kind kind = initializer_kind::zeros;
   float a = 0.0f;

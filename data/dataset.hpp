@@ -47,7 +47,7 @@ struct data_context {
 class dataset {
 public:
   /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or
-  /// skip a call whose result nobody sees. May be called on any lane that iterates.
+  /// skip a call whose result is not needed. May be called on any lane that iterates.
   using map_function = std::function<element(const element&)>;
 
   /// Makes a dataset of an element, e.g. the records of the file at a path. Pure like a

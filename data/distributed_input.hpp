@@ -104,9 +104,8 @@ public:
   /// The exact position between two steps: pass, place, seeds, what is left of divided batches.
   std::string save() const;
   /// Goes to a position saved with the same dataset and settings; what follows is what followed
-  /// there. One saved under `data` holds under `data` for any number of workers, replicas and
-  /// weights: whatever the new group is, it goes on with the first rows that the old one did not
-  /// take. Throws
+  /// there. A position saved under `data` holds under `data` for any number of workers, replicas
+  /// and weights: the new group continues with the first rows that the old one did not take. Throws
   /// `corrupt` or `mismatch` and then stays as it was.
   void restore(std::string_view bytes);
   /// Another pipeline of the same dataset and settings that stands where `restore` would go. This

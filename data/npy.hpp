@@ -56,8 +56,8 @@ result<std::string> npy_head(dtype type, const shape_t& shape);
 result<void> write_npy(storage_port& storage, const std::string& path, const tensor& x);
 
 /// Writes an archive, one array after the other, stored as they are. One thread at a time; movable.
-/// The file is beside `path` under a temporary name until `close`; without it, it goes with this.
-/// After a failure every call answers with that failure.
+/// The file is beside `path` under a temporary name until `close`; without `close` it is removed
+/// with the writer. After a failure every call answers with that failure.
 class npz_writer {
 public:
   /// A writer of the archive at `path`. `storage` outlives it.

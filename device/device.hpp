@@ -87,8 +87,8 @@ struct device_options {
   /// Work that is not done after this long counts as hung: the device is given up.
   duration hang_after = std::chrono::seconds{60};
   duration poll_every = std::chrono::milliseconds{1};
-  /// How often each stream is probed: what hangs there though nobody waits for it is found
-  /// `hang_after` later.
+  /// Interval at which each stream is probed: work that hangs there is found `hang_after` later,
+  /// also when nobody waits for it.
   duration check_every = std::chrono::seconds{1};
   /// How long the abort of a communicator may take before the device is given up.
   duration abort_max = std::chrono::seconds{10};

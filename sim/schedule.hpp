@@ -34,7 +34,7 @@ public:
   virtual std::size_t pick(const choices& among) = 0;
 };
 
-/// The value that stands for `choices::oldest()` in recorded picks.
+/// The value of `choices::oldest()` in recorded picks.
 inline constexpr std::uint32_t fifo_pick = 0xffffffffu;
 
 /// A schedule in the order in which things became ready.

@@ -85,8 +85,7 @@ struct world_options {
 ///   w.at(2s).crash(worker{1});
 ///   w.at(3s).restart(worker{1});
 ///   auto r = w.run();
-///   CHECK_MESSAGE(r.ok(), r.text()); // on failure: what broke, the seed, a command that replays
-///   it
+///   CHECK_MESSAGE(r.ok(), r.text()); // on failure: the rule, the seed, a command for a replay
 ///
 /// The invariants are watched (`world_options::checks`): a program need not check them. What
 /// programs write to outside must outlive the world: processes that crashed release their objects,

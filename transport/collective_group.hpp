@@ -59,7 +59,8 @@ struct reduction {
 ///
 /// Lanes: one at a time, the lane that calls an operation drives it; nothing runs behind it.
 /// `revoke` from any thread. All members call the same operations in the same order, with the same
-/// types, counts and options; whoever does something else is told `mismatch`, on both sides.
+/// types, counts and options; a member that does something else gets `mismatch`, and so does its
+/// peer.
 ///
 /// Every member gets the same bits, and they do not depend on what carries the data: elements are
 /// merged in rank order (unless `reduction_order::fixed` allows another), f16 and bf16 are summed
@@ -126,8 +127,8 @@ public:
   virtual const std::vector<collective_member>& members() const = 0;
   /// Counts since the group was made.
   virtual collective_counters counters() const = 0;
-  /// The highest epoch that this member has begun to form, or was told of when it was `fenced`: who
-  /// catches up goes on there.
+  /// The highest epoch that this member has begun to form, or was told of when it was `fenced`: a
+  /// member that catches up continues there.
   virtual group_epoch newest_epoch() const = 0;
   /// Ids of those who were missing when the epoch ended, or when it could not form in time; none
   /// while it lasts.

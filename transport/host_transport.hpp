@@ -23,7 +23,7 @@ struct host_transport_options {
 };
 
 /// A transport over TCP whose channels go through shared memory when both ends are on one host, in
-/// one network namespace, of one user, and both allow it. Nobody has to say so: a listener opens a
+/// one network namespace, of one user, and both allow it. No option is needed: a listener opens a
 /// local door beside its port, and whoever dials one of the host's own addresses looks for that
 /// door first. What can't be shared (a system that refuses memory, another user, a process without
 /// a door) goes over sockets as before, and the tracer hears why.

@@ -16,11 +16,10 @@
 /// shards that wrote it is not part of the checkpoint: any number of shards restores from any
 /// other.
 ///
-///   directory/ckpt-NUMBER/       a finished checkpoint ("generation"); the highest number is the
-///   newest directory/ckpt-NUMBER.tmp/   one being written or taken away, or what a crash left of
-///   it
-///     data-00000 ...             pieces back to back, nothing else
-///     manifest                   written last
+///   directory/ckpt-NUMBER/      a finished checkpoint; the newest has the highest number
+///   directory/ckpt-NUMBER.tmp/  one that is written or removed, or the rest of a crash
+///     data-00000 ...            pieces back to back, nothing else
+///     manifest                  written last
 ///
 /// Grammar of the manifest (little-endian; `text` is a u64 length and its bytes; `xs*` is a u64
 /// count and the xs):

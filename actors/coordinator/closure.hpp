@@ -30,7 +30,7 @@ struct closure_options {
   std::uint32_t retries = 0;
 };
 
-/// The state of a result: `not_ready` until the closure ends; then one of the others, for good,
+/// The state of a result: `not_ready` until the closure ends; then one of the others, finally,
 /// except that a per-worker resource goes from `ready` to `aborted` with its worker and back when
 /// it is rebuilt.
 enum class remote_status : std::uint8_t {
@@ -91,8 +91,8 @@ struct closure {
   attempt_no attempt{};             ///< of the current or last dispatch; 0: never dispatched
   std::uint32_t strikes = 0;        ///< workers that died while it was running there
   std::vector<taken_worker> took{}; ///< those workers
-  /// A worker died while it may have been running there, which nobody knows: it runs alone from now
-  /// on, so that the next time somebody does.
+  /// A worker died while the closure may have been running there, which is not known. The closure
+  /// runs alone from now on, so that the next time it is known.
   bool doubted = false;
   /// Operations of an attempt that is over may still be on their way to servers. Stays: what a
   /// later attempt has acknowledged says nothing of an earlier one's, and no update may be applied

@@ -50,7 +50,7 @@ public:
     std::deque<flight> flights{};
     std::uint32_t recalls = 0; ///< asked back and not answered
     bool stuck = false;        ///< its lanes have been silent for very long: nothing is sent there
-    bool leaving = false;      ///< it is given up, or lost and not yet taken down: the same
+    bool leaving = false; ///< it is given up, or lost and not yet taken down: nothing is sent there
   };
 
   /// Adds a worker. @pre the worker is not up.

@@ -33,8 +33,9 @@ bool is_fault_of_the_way(errc code);
 class failure_classifier {
 public:
   struct options {
-    std::uint32_t server_faults_max = 3;   ///< hiccups per server and window; that many are fatal
-    std::uint32_t deadline_faults_max = 3; ///< the same over all
+    std::uint32_t server_faults_max = 3; ///< hiccups per server and window; that many are fatal
+    std::uint32_t deadline_faults_max =
+      3; ///< deadlines per window over all tasks; that many are fatal
     duration window = std::chrono::seconds{10};
     duration hiccup = std::chrono::milliseconds{500};
   };

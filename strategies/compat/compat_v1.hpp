@@ -142,8 +142,8 @@ auto unwrap(const strategy& s, const X& x) {
 }
 
 /// Waits for all local components: those that can be waited for (`wait()`, or `fetch()` as
-/// `remote_value`) are, others are there already. A single component is returned as it is, several
-/// come to nothing. Throws what a wait throws, once all have ended.
+/// `remote_value`) are, others are there already. A single component is returned as it is; of
+/// several, nothing is returned. Throws what a wait throws, once all have ended.
 template <class X>
 auto group(const strategy& s, const X& x) {
   auto all = s.local_results(x);

@@ -114,7 +114,7 @@ struct made_step;
 
 /// A place in a strategy's input. Used on the program's threads, one at a time, outside replicas
 /// (else `wrong_state`). With several workers each `next` may ask the others whether they have
-/// data: all call it alike.
+/// data: all workers make the same calls.
 ///
 /// Where a replica is on a GPU, or `input_options::prefetch_to_device` is true, a lane of its own
 /// makes the next steps from the first `next` on, as many as `per_replica_buffer_size` says, and

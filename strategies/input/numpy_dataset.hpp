@@ -13,9 +13,9 @@
 namespace troupe {
 
 /// A dataset of one element a row, with a part for each array. The arrays are copied, once, in
-/// blocks of whole rows of at most 64 MiB, a longer row alone: whoever has them may go on writing,
-/// and so may the owner of memory that a tensor borrows. Throws `shape_mismatch` when row counts
-/// differ and `invalid_argument` for a scalar, an undefined tensor, or no array.
+/// blocks of whole rows of at most 64 MiB, a longer row alone: the program may write to them
+/// afterwards, and so may the owner of memory that a tensor borrows. Throws `shape_mismatch` when
+/// row counts differ and `invalid_argument` for a scalar, an undefined tensor, or no array.
 dataset make_numpy_dataset(const strategy& s, const std::vector<tensor>& arrays);
 dataset make_numpy_dataset(const strategy& s, const tensor& array);
 /// A dataset of the arrays of a file: of "x.npy" its array, of "x.npz" all arrays in its order,

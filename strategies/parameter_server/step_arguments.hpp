@@ -25,8 +25,7 @@
 
 /// How the arguments of a step travel: what function.hpp says of them. Bytes of a call:
 ///   call      := 0 part*                                   without remote values
-///              | 1 inputs:u32 string(marked*) input*       with them; `bind_inputs` adds the
-///              inputs
+///              | 1 inputs:u32 string(marked*) input*       with them (`bind_inputs`)
 ///   marked    := 0 part | 1 (the next input) | 2 (a nest in pieces: its size, keys and marked*)
 ///   part      := a value by cereal, or the id of a resource or variable
 /// A nest that holds resources or variables is in pieces always, and has no mark of its own.

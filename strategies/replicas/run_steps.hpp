@@ -15,7 +15,7 @@
 namespace troupe {
 
 /// Outputs of the steps of `strategy_extended::run_steps_on_iterator`. Written in cross-replica
-/// context, or by all replicas of a run alike; read when the loop has ended.
+/// context, or by all replicas of a run in the same way; read when the loop has ended.
 class step_context {
 public:
   using output = std::variant<tensor, per_replica<tensor>>;

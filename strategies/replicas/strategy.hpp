@@ -148,7 +148,7 @@ public:
   /// The steps from the committed one to `n`, without `n`, for a loop; see `step_range`.
   /// `invalid_argument` when `n` is negative.
   step_range steps(std::int64_t n) const;
-  /// Number of steps that are done for good; 0 at first. Any thread.
+  /// Number of committed steps; 0 at first. Any thread.
   std::int64_t committed_steps() const;
   /// Sets the step at which the next loop begins, for what restores a checkpoint.
   /// `invalid_argument` when `k` is negative.

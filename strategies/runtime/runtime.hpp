@@ -57,8 +57,8 @@ struct runtime_options {
   std::vector<std::string> devices{};
   /// CPU devices of this process; 0: one for each lane.
   std::uint32_t cpu_devices = 0;
-  /// Work on a device that is not done after so long will never be: the device is given up, and its
-  /// worker with it.
+  /// Work on a device that is not done after this long counts as hung: the device is given up, and
+  /// its worker with it.
   duration device_hang_after{limits::device_hang};
 
   // over processes
@@ -111,13 +111,13 @@ struct runtime_options {
   std::uint32_t max_strikes = 5;
   /// How long a step may go on after its closure was cancelled, before it is given up.
   std::uint64_t cancel_grace_ms = static_cast<std::uint64_t>(to_ms(limits::cancel_grace));
-  /// A save waits for running closures, and fails once one of them has shown no progress for so
-  /// long: no call of Troupe from its step.
+  /// A save waits for running closures, and fails once one of them has shown no progress (no call
+  /// of Troupe from its step) for this long.
   std::uint64_t quiesce_ms_max = static_cast<std::uint64_t>(to_ms(limits::quiesce));
   /// Calls that wait raise `unavailable` after this long without any live worker.
   std::uint64_t no_worker_ms_max = static_cast<std::uint64_t>(to_ms(limits::no_worker));
-  /// Workers and servers without a sign of life of a coordinator for so long end, with code 69.
-  /// Flag: `--troupe-coordinator-lost SECONDS`.
+  /// Workers and servers end, with code 69, after this long without a sign of life of a
+  /// coordinator. Flag: `--troupe-coordinator-lost SECONDS`.
   std::uint64_t coordinator_lost_ms_max =
     static_cast<std::uint64_t>(to_ms(limits::coordinator_lost));
   std::uint64_t suspect_ms_min = 1'000; ///< silence that is never suspicion
@@ -133,8 +133,8 @@ struct runtime_options {
   /// Called for every member that comes and goes, for launchers and status pages. On an actor's
   /// thread: must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
-  /// Takes a line about what goes wrong and may come to an error or an end of this process: a step
-  /// that takes its workers with it, one that hangs past its deadline. Null: it goes to stderr, and
+  /// Takes a line about a problem that may lead to an error or to the end of this process: a step
+  /// that ends its workers, or one that hangs past its deadline. Null: the line goes to stderr, and
   /// nowhere for a host that brings its own environment. On an actor's thread: must not wait.
   std::function<void(const std::string& line)> on_notice{};
   /// SIGINT and SIGTERM end `serve` cleanly. Off in a host application.
@@ -228,7 +228,7 @@ public:
   void fail(const failure& why, duration timeout = std::chrono::seconds{10});
   /// Ends this coordinator alone. Workers and servers drop what they hold for it and wait for
   /// another one at the same address, `coordinator_lost_ms_max` at most: a new `runtime`, here or
-  /// elsewhere, makes the cluster anew with the same processes, and its program goes on from a
+  /// elsewhere, makes the cluster anew with the same processes, and its program continues from a
   /// checkpoint. For a program that lost a server. Within one process the same as `shutdown`.
   void step_down(duration timeout = std::chrono::seconds{10});
 

@@ -33,7 +33,7 @@ result<void> check_div_layout(std::int64_t rows, std::span<const shard_spec> sha
 /// `shape_mismatch`, `out_of_range` naming the position and the id.
 result<void> check_row_indices(const tensor& indices, std::int64_t rows);
 
-/// Rows of one shard that somebody wants: `local_rows[i]` belongs at `positions[i]` of the whole.
+/// Rows of one shard that were asked for: `local_rows[i]` belongs at `positions[i]` of the whole.
 struct shard_gather {
   std::uint32_t shard = 0;
   std::vector<std::int64_t> local_rows{};

@@ -13,7 +13,7 @@ namespace troupe {
 struct replica_options {
   /// How long a collective call waits for replicas that do not come.
   duration collective_timeout = limits::replica_call;
-  /// Once a replica has failed, the others' functions may go on for so long; then their lanes are
+  /// Time that the others' functions have to end once a replica has failed; then their threads are
   /// left behind, four at most.
   std::uint64_t grace_ms = 10'000;
 };

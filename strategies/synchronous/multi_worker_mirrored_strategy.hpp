@@ -24,7 +24,7 @@ struct multi_worker_options {
   /// How long the construction waits for all workers; as long as a lost one needs to be started
   /// anew.
   duration start_timeout = std::chrono::seconds{60};
-  /// Once a replica has failed, the others' functions may go on for so long; then their threads are
+  /// Time that the others' functions have to end once a replica has failed; then their threads are
   /// left behind, four at most.
   std::uint64_t grace_ms = 10'000;
   /// Called every five seconds while a call here, or the construction, waits for other workers,
@@ -37,21 +37,21 @@ struct multi_worker_options {
 /// One replica on each device of each worker, every variable with a copy at each. Every worker runs
 /// the same program and makes the same calls in the same order: construction, variables, `run`,
 /// reductions, gathers, reads of `on_read` variables, saves and `barrier` wait for all of them.
-/// `run` and `local_results` give this worker's replicas; ids are those of the whole group: worker
-/// * local replicas + local one.
+/// `run` and `local_results` give this worker's replicas; ids are those of the whole group: the
+/// worker's number times the local replicas, plus the local replica's.
 ///
-/// The workers are fixed. One that is lost, or silent for `collective_timeout`, ends the others'
-/// calls with `peer_lost` or `deadline`, naming it and the operation, and its strategy with it:
-/// drop the strategy, make another with the same runtime, which waits for the replacement, and go
-/// on from a checkpoint. Variables belong to the strategy that made them. A worker that was only
-/// slow may go on with the strategy: the next call forms the group anew.
+/// The workers are fixed. A worker that is lost, or silent for `collective_timeout`, ends the
+/// others' calls with `peer_lost` or `deadline`, naming the worker and the operation. After a loss
+/// drop the strategy, make another with the same runtime, which waits for the replacement, and
+/// continue from a checkpoint. Variables belong to the strategy that made them. If the worker was
+/// only slow, the strategy can still be used: the next call forms the group anew.
 class multi_worker_mirrored_strategy : public strategy {
 public:
-  /// Waits for all workers to make theirs. `deadline` names who did not come; `mismatch` names
+  /// Waits for all workers to make theirs. `deadline` names the missing workers; `mismatch` names
   /// two workers with different numbers of devices, and both numbers; `bad_config` for a runtime
   /// without peers; `invalid_argument` for duplicates and an empty list; `device_unavailable` for a
-  /// device that this process does not have.
-  /// `cluster_resolver` is the runtime's, or one that names its peers.
+  /// device that this process does not have. `cluster_resolver` is the runtime's, or one that names
+  /// its peers.
   explicit multi_worker_mirrored_strategy(runtime& rt, multi_worker_options options = {});
   /// Takes the workers as a resolver describes them: the runtime's own peers. `invalid_argument`
   /// with devices beside it, or when it does not know this worker; `bad_config` when the runtime

@@ -15,14 +15,14 @@ struct generator_state;
 }
 
 /// Random numbers that follow a strategy. Counter-based (Philox4x32-10): a number depends on the
-/// seed, on who draws, and on how many that one has drawn before, never on timing. A handle; copies
-/// go on together. Any thread.
+/// seed, on the stream that draws, and on how many numbers that stream has drawn before, never on
+/// timing. A handle; copies share one state. Any thread.
 ///
-/// Made in a strategy's scope, each replica has a stream and a counter of its own, and
-/// cross-replica context another of both; a draw there moves all counters alike, but no replica's
-/// draw moves that one: what workers draw there is the same on all, however much their replicas
-/// drew. Made outside, it is one generator, and each draw of whichever replica takes its next
-/// numbers.
+/// A generator made in a strategy's scope has a stream and a counter for each replica, and another
+/// of both for cross-replica context. A draw in cross-replica context moves all counters by the
+/// same amount; a replica's draw moves the replica's counter alone. Workers therefore draw the same
+/// numbers in cross-replica context, however much their replicas drew. A generator made outside a
+/// scope has one stream, from which all replicas draw in turn.
 ///
 /// Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 /// tf.random.Generator.
@@ -59,10 +59,10 @@ public:
   /// each replica of the strategy, in order of all workers, who all call it. In cross-replica
   /// context. Made outside: one counter, twice.
   tensor saved_value() const;
-  /// Takes back the state of a generator of any number of replicas: replica i goes on as replica i
-  /// did; those that were not there start at the largest counter; cross-replica context goes on as
-  /// it did, and so does a generator made outside, from there. `invalid_argument` for what is not a
-  /// whole state.
+  /// Takes back the state of a generator of any number of replicas: replica i continues replica i's
+  /// stream; replicas that were not there start at the largest counter; cross-replica context, and
+  /// a generator made outside a scope, continue the counter of cross-replica context.
+  /// `invalid_argument` for what is not a whole state.
   void restore_value(const tensor& value);
 
 private:

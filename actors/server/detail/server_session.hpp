@@ -18,7 +18,7 @@ struct server_lane::session {
   frame_reader in;
   frame_writer out;
   origin from{};    ///< of the hello
-  term_no term{};   ///< the same
+  term_no term{};   ///< of the hello
   incarnation as{}; ///< who this server was when it welcomed it
   bool welcomed = false;
   bool deaf = false;   ///< the peer takes nothing any more
