@@ -55,7 +55,7 @@ public:
     if (device >= options_.devices)
       return make_failure(errc::device_unavailable, "cpu:" + std::to_string(device)
                                                       + ": describe: " + to_string(no_device()));
-    return device_facts{.name = "CPU lane " + std::to_string(device),
+    return device_facts{.name = "CPU device " + std::to_string(device),
                         .arch = {},
                         .memory_bytes = options_.memory_bytes};
   }

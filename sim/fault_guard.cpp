@@ -56,12 +56,12 @@ std::string fault_guard::complaint(const fault& f) const {
   const auto& what = f.what;
   auto name = std::string{to_string(what.kind)} + " of " + to_string(what.target);
   if (what.kind != action_kind::heal_all && !exists(what.target))
-    return name + ": there is no such machine";
+    return name + ": unknown machine";
   if (takes_two(what.kind) && (!exists(what.other) || what.other == what.target))
-    return name + ": there is no such other machine";
+    return name + ": unknown other machine";
   bool crash = what.kind == action_kind::crash;
   if (crash && what.target.task.job == job_kind::ps && !profile_.servers_may_crash)
-    return name + ": without a checkpoint nobody promises to survive it";
+    return name + ": not survivable without a checkpoint";
   if (crash && what.target == chief && !profile_.chief_may_crash)
     return name + ": the program restores no checkpoint";
   bool silent = !may_be_silent(what.target) || (takes_two(what.kind) && !may_be_silent(what.other));

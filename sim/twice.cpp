@@ -70,9 +70,8 @@ std::string compared_run::again(bool record_picks) {
   if (auto parted = event_log::difference(log_, log))
     return *parted;
   if (first_.rep.hash != second_.rep.hash)
-    return "the same events, and another hash: steps or bytes of frames differ";
-  return first_.rule() == second_.rule() ? ""
-                                         : "the same hash, and another rule: " + second_.rule();
+    return "same events, different hash: steps or bytes of frames differ";
+  return first_.rule() == second_.rule() ? "" : "same hash, different invariant: " + second_.rule();
 }
 
 run_result run_twice(const scenario& s, const run_spec& spec, const run_settings& settings) {

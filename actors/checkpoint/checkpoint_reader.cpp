@@ -91,7 +91,7 @@ result<void> verify_file(const place& at, const checkpoint_file& expected, bool 
     return std::move(file.error());
   if ((*file)->size_bytes() != expected.size_bytes)
     return make_failure(errc::corrupt, path + ": " + std::to_string((*file)->size_bytes())
-                                         + " bytes, the manifest says "
+                                         + " bytes, expected by the manifest: "
                                          + std::to_string(expected.size_bytes));
   if (!verify_data)
     return {};

@@ -30,10 +30,10 @@ failure membership_core::check(const hello& msg) const {
   const std::string who = "hello of " + to_string(msg.task) + ": ";
   if (msg.version != options_.version)
     return make_failure(errc::wrong_peer, who + "protocol version " + std::to_string(msg.version)
-                                            + ", here " + std::to_string(options_.version));
+                                            + ", expected " + std::to_string(options_.version));
   if (msg.cluster != options_.cluster)
     return make_failure(errc::wrong_peer, who + "cluster \"" + msg.cluster.substr(0, 100)
-                                            + "\", here \"" + options_.cluster + "\"");
+                                            + "\", expected \"" + options_.cluster + "\"");
   if (failure why = check_token(msg); why.code != errc::none)
     return why;
   if (msg.nonce == 0)

@@ -121,9 +121,9 @@ result<std::unique_ptr<collective_device_table>> make_nccl_table() {
                    && find_function(library, "ncclCommAbort", f.abort)
                    && find_function(library, "ncclGetErrorString", f.text);
   if (!all)
-    return make_failure(errc::device_unavailable,
-                        "libnccl.so.2 is older than 2.14, which brought communicators that do "
-                        "not block");
+    return make_failure(
+      errc::device_unavailable,
+      "libnccl.so.2 is older than 2.14, the first version with non-blocking communicators");
   return std::unique_ptr<collective_device_table>{std::make_unique<nccl_table>(f)};
 }
 

@@ -182,7 +182,7 @@ bool shrinker::milder_faults() {
   }
   if (best_.plan.core.at > duration::zero())
     any |= accept_with([](run_spec& s) { s.plan.core.at /= 2; });
-  say("faults made milder");
+  say("faults reduced in length and strength");
   return any;
 }
 

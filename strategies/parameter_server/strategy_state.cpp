@@ -205,7 +205,7 @@ void strategy_state::fill(const variable& v, const variable_options& options) {
       shape[0] = shard.row_end - shard.row_begin;
     auto part = (*make)(shape, shard.row_begin);
     if (!part.defined() || part.shape() != shape || part.type() != v.type())
-      throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer gave "
+      throw_failure(errc::shape_mismatch, "variable '" + v.name() + "': the initializer returned "
                                             + type_and_shape(part) + " for rows from "
                                             + std::to_string(shard.row_begin) + ", expected "
                                             + to_string(v.type()) + to_string(shape));

@@ -249,7 +249,7 @@ std::vector<device_id> sync_state::hardware_in_use() const {
 
 std::shared_ptr<device_context> sync_state::device_of(std::uint32_t local, std::uint32_t logical) {
   if (is_standard())
-    throw_failure(errc::device_unavailable, "the default strategy gives its replica no device");
+    throw_failure(errc::device_unavailable, "the default strategy has no device for its replica");
   (void)env();
   std::lock_guard lock{device_mutex_};
   const auto life = lanes_ ? lanes_->life(local) : 0;

@@ -113,7 +113,7 @@ bool topology::is_complete() const noexcept {
 result<core_place> topology::place_at(const mesh_coordinates& at) const {
   auto place = places_.find(at);
   if (place == places_.end())
-    return bad_topology("there is no device at " + to_string(at) + ", mesh_shape is "
+    return bad_topology("no device at " + to_string(at) + ", mesh_shape is "
                         + to_string(mesh_shape_));
   return place->second;
 }

@@ -126,7 +126,7 @@ TEST_CASE("equal workers under kills every 700 ms say what came of their tries")
   all.run(w);
   CHECK(all.steps == 0);
   CHECK(all.silence() <= silence_max);
-  CHECK(all.was_told("worker:0: meeting of all workers"));
+  CHECK(all.was_told("worker:0: rendezvous of all workers"));
   CHECK(all.was_told("waits for worker:"));
   CHECK(all.was_told("tries in "));
 }

@@ -273,7 +273,7 @@ public:
     for (const auto& part : parts_of(path))
       whole += "/" + part;
     if (!locks_.emplace(whole, ++last_lock_).second)
-      return make_failure(errc::try_again, "lock " + path + ": another one holds it");
+      return make_failure(errc::try_again, "lock " + path + ": already locked");
     return std::unique_ptr<file_lock>{new held_lock{*this, whole, last_lock_}};
   }
 

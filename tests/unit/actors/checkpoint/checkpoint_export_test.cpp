@@ -88,6 +88,6 @@ TEST_CASE("checkpoint export: no checkpoint, and names that would be the same, a
   const auto twice = export_checkpoint(disk, "ckpts", "all.npz", {.slots = true});
   REQUIRE_FALSE(twice);
   CHECK(twice.error().code == errc::invalid_argument);
-  CHECK(twice.error().text.find("\"w/m\": was added before") != std::string::npos);
+  CHECK(twice.error().text.find("\"w/m\": was already added") != std::string::npos);
   CHECK_FALSE(disk.exists("all.npz"));
 }

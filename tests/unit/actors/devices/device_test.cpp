@@ -175,7 +175,7 @@ TEST_CASE(
   s.table->plant({.function = "health", .hang = true});
   REQUIRE(s.comes_true([&] { return seen->told == 1; }));
   CHECK(seen->why.code == errc::device_timeout);
-  CHECK(seen->why.text.find("gpu:0: its poller hangs") == 0);
+  CHECK(seen->why.text.find("gpu:0: the poller hangs") == 0);
   d = nullptr;
   CHECK(!s.plane->close(after(s.env.clock.now(), 2s)));
   s.table->release_hangs();

@@ -605,7 +605,7 @@ TEST_CASE("shard: a learning rate that can't be changes nothing, sent or restore
        {-1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     auto text = refusal(*x, piece(1, mutation_kind::set_learning_rate, tensor::scalar(rate)),
                         errc::invalid_argument);
-    CHECK(text.find("finite number from 0 on") != std::string::npos);
+    CHECK(text.find("finite number of at least 0") != std::string::npos);
     CHECK(x->restore(tensor::vector<float>({9, 9}), {}, 3, rate).error().code
           == errc::invalid_argument);
     CHECK(x->learning_rate() == 0.5f);

@@ -147,7 +147,7 @@ TEST_CASE("a learning rate that can't be is refused before anything is sent") {
     auto why = s.client.mutate(ops);
     REQUIRE_FALSE(why);
     CHECK(why.error().code == errc::invalid_argument);
-    CHECK(why.error().text.find("finite number from 0 on") != std::string::npos);
+    CHECK(why.error().text.find("finite number of at least 0") != std::string::npos);
   }
   CHECK(s.client.finish()); // nothing is under way
 }

@@ -167,7 +167,8 @@ TEST_CASE("PS-A7 an own task type that the cluster lacks is refused, except the 
 }
 
 TEST_CASE("PS-A8 an own task index past the last task is refused with the largest one") {
-  CHECK(says(refused(small(), {"worker", 3}), "task index 3 is over \"worker\"'s largest, 2"));
+  CHECK(
+    says(refused(small(), {"worker", 3}), "task index 3 exceeds the largest of job \"worker\", 2"));
   CHECK(says(refused(small(), {"ps", 2}), "task index 2"));
   CHECK(says(refused(small(), {"ps", std::nullopt}), "requires a task index"));
   CHECK(validate_parameter_server_cluster(small(), {"worker", 2}));

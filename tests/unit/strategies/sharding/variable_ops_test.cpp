@@ -64,7 +64,7 @@ TEST_CASE("PS-G4 parts become one tensor; another type than theirs is refused") 
   CHECK(*concatenate_shards(parts) == whole);
   CHECK(*concatenate_shards(parts, dtype::f32) == whole);
   CHECK(says(refusal(concatenate_shards(parts, dtype::i64), errc::dtype_mismatch),
-             "elements are f32, asked as i64"));
+             "elements are f32, requested as i64"));
   const std::vector<tensor> one{parts[1]};
   CHECK(concatenate_shards(one)->bytes().data() == parts[1].bytes().data());
   const std::vector<tensor> number{tensor::scalar(3.0f)};

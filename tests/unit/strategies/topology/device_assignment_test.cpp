@@ -101,7 +101,7 @@ TEST_CASE("SYNC-ASG-1 an assignment is replicas by cores, all of them on devices
   CHECK(refuse({{{0, 0, 0, 0}, {0, 0, 0, 1}}, {{1, 0, 0, 0}}})
         == "device assignment: core_assignment[1] has 1 cores, replica 0 has 2");
   CHECK(refuse({{{0, 0, 0, 0}, {0, 1, 0, 1}}})
-        == "device assignment: core_assignment[0][1]: topology: there is no device at (0, 1, 0, 1),"
+        == "device assignment: core_assignment[0][1]: topology: no device at (0, 1, 0, 1),"
            " mesh_shape is (2, 1, 1, 2)");
   const auto reversed = device_assignment::make(where, {{{0, 0, 0, 1}}, {{0, 0, 0, 0}}});
   REQUIRE(reversed);
