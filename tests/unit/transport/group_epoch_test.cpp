@@ -7,8 +7,8 @@
 
 #include <troupe/transport/detail/group_hello.hpp>
 
-#include "collective_support.hpp"
 #include "../../support/waiting.hpp"
+#include "collective_support.hpp"
 
 // Goal: an epoch ends for all, soon, and says who is missing; the next one works; nobody takes a
 // partial result. Method: threads; members that stay away, leave, or call something else; cut and
