@@ -138,11 +138,12 @@ TEST_CASE("production lane: an abandoned lane runs on with what it owns") {
 }
 
 TEST_CASE("production lane: leave_now ends the process with the code and runs no destructor") {
-  testing::child_process child{[]() -> int {
+  testing::child_process child{[] {
     struct loud {
       ~loud() { ::_exit(1); }
     } never_destroyed;
     make_production_ports()->lanes().leave_now(42);
+    return 0;
   }};
   child.wait();
   CHECK(child.code() == 42);

@@ -7,6 +7,7 @@
 
 #include <troupe/transport/detail/group_hello.hpp>
 
+#include "../../support/waiting.hpp"
 #include "collective_support.hpp"
 
 // Goal: an epoch ends for all, soon, and says who is missing; the next one works; nobody takes a
@@ -229,7 +230,7 @@ TEST_CASE("epochs: channels cut after any number of bytes never give a partial s
     cut.capacity_bytes = 5000;
     cut.chunk_seed = static_cast<std::uint64_t>(round) * (round % 3);
     cut.chunk_bytes_max = 900;
-    cut.cut_after_bytes = 200 + next_random(random) % 200'000;
+    cut.cut_after_bytes = 200 + troupe::testing::next_random(random) % 200'000;
     test_group group{carrier::memory, cut};
     group.add(3);
     bool formed = true;
