@@ -152,7 +152,7 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
   };
   CHECK(holds(why({"locked"}), "\"locked\": is encrypted"));
   CHECK(holds(why({"rubbish"}), "some.npz:rubbish"));
-  CHECK(holds(why({"twice"}), "\"twice\" is there twice"));
+  CHECK(holds(why({"twice"}), "\"twice\" is listed twice"));
   CHECK(holds(why({"text"}), "descr"));
   CHECK(holds(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
   CHECK(holds(parse_npz(as_bytes(file), "some.npz").error().text,

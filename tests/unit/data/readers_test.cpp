@@ -168,7 +168,7 @@ TEST_CASE("csv: errors name file, line, field, column and value") {
   CHECK(holds(why("a,b\n1\n"), "line 2: 1 fields instead of 2"));
   CHECK(holds(why("a,b\n1,2,3\n"), "line 2: 3 fields instead of 2"));
   CHECK(holds(why("a,c\n1,2\n"), "no column \"b\" among a, c"));
-  CHECK(holds(why("a,b,a\n"), "column \"a\" is there twice"));
+  CHECK(holds(why("a,b,a\n"), "duplicate column \"a\""));
   CHECK(holds(why("a,b\n1,\"2\n"), "line 2, field 1: missing closing quote"));
   CHECK(holds(why("a,b\n\"1\"2,3\n"), "line 2, field 0: text after the closing quote"));
   CHECK(holds(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is no i8"));
