@@ -152,8 +152,8 @@ void comm_table::look(time_point now) {
   for (auto& e : hang) {
     e->thread->abandon();
     if (auto core_now = alive())
-      core_now->health->fail(make_failure(
-        errc::device_timeout, name_of(*e->comm) + ": the abort of a communicator hangs"));
+      core_now->health->fail(
+        make_failure(errc::device_timeout, name_of(*e->comm) + ": the communicator's abort hangs"));
   }
 }
 

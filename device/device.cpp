@@ -448,7 +448,7 @@ void device::drain(time_point deadline, bool must) {
       answer = core.table->await(event, deadline);
     if (answer.status == device_status::not_ready && must)
       core.health->fail(device_failure(core.id, s->name, "close",
-                                       {.status = answer.status, .text = "does not finish"}));
+                                       {.status = answer.status, .text = "does not end"}));
     else if (!answer.ok() && answer.status != device_status::not_ready) {
       auto why = core.fail(s->name, "close", answer);
       if (must) // what the stream still uses can't be known

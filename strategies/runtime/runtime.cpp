@@ -497,7 +497,7 @@ std::string runtime::impl::named(job_kind job, std::uint32_t index) const {
          + (at == options_.task_addresses.end() ? std::string{} : " (" + at->second + ")");
 }
 
-/// "servers 1 of 2, workers 0 (1 needed); missing: ps:1 (10.0.0.7:4704), worker:0".
+/// "servers 1 of 2, workers 0 (1 required); missing: ps:1 (10.0.0.7:4704), worker:0".
 std::string runtime::impl::whom_start_waits_for() {
   start_state seen;
   try {

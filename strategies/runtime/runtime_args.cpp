@@ -227,9 +227,9 @@ given_flags read_flags(int argc, char** argv, const flag_table& flags, taker by)
     if (!is_ours) {
       if (at != flags.end() && by == taker::equals)
         throw_failure(errc::bad_config,
-                      name + " is not supported by a synchronous program, "
-                             "which has no coordinator or parameter "
-                             "servers: use --cluster FILE with --task, or TF_CONFIG");
+                      name
+                        + " is not supported: this program has no parameter servers and no "
+                          "coordinator; use --cluster FILE with --task, or TF_CONFIG");
       if (at == flags.end() && name.starts_with("--troupe-"))
         unknown_flag(name, flags);
       continue; // the program's own

@@ -222,7 +222,7 @@ TEST_CASE(
   auto of_chief = s.of("more time");
   REQUIRE(!of_chief.empty());
   CHECK(says(of_chief[0], "closure 1:1 of endless_step: attempt 1, on worker:"));
-  CHECK(says(of_chief[0], "was lost: past its deadline of 500 ms"));
+  CHECK(says(of_chief[0], "was lost: exceeded its deadline of 500 ms"));
   CHECK(says(of_chief[0], "if this happens 2 more times"));
 }
 

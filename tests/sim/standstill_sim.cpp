@@ -128,7 +128,7 @@ TEST_CASE("equal workers under kills every 700 ms say what came of their tries")
   CHECK(all.silence() <= silence_max);
   CHECK(all.was_told("worker:0: rendezvous of all workers"));
   CHECK(all.was_told("waits for worker:"));
-  CHECK(all.was_told("tries in "));
+  CHECK(all.was_told("attempts in "));
 }
 
 TEST_CASE("equal workers of which some are stopped all the time say whom a step waits for") {

@@ -38,5 +38,5 @@ TEST_CASE("an exception for want of memory is out_of_memory, not the user's code
   const auto why = failure_in([] { throw std::bad_alloc{}; });
   REQUIRE(why);
   CHECK(why->code == errc::out_of_memory);
-  CHECK(why->text == "no memory (std::bad_alloc)");
+  CHECK(why->text == "out of memory (std::bad_alloc)");
 }

@@ -152,7 +152,7 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
   };
   CHECK(says(why({"locked"}), "\"locked\": is encrypted"));
   CHECK(says(why({"rubbish"}), "some.npz:rubbish"));
-  CHECK(says(why({"twice"}), "\"twice\" is there twice"));
+  CHECK(says(why({"twice"}), "\"twice\" is listed twice"));
   CHECK(says(why({"text"}), "descr"));
   CHECK(says(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
   CHECK(says(parse_npz(as_bytes(file), "some.npz").error().text,

@@ -167,7 +167,7 @@ TEST_CASE("csv: errors name file, line, field, column and value") {
   CHECK(says(why("a,b\n1\n"), "line 2: 1 fields instead of 2"));
   CHECK(says(why("a,b\n1,2,3\n"), "line 2: 3 fields instead of 2"));
   CHECK(says(why("a,c\n1,2\n"), "no column \"b\" among a, c"));
-  CHECK(says(why("a,b,a\n"), "column \"a\" is there twice"));
+  CHECK(says(why("a,b,a\n"), "duplicate column \"a\""));
   CHECK(says(why("a,b\n1,\"2\n"), "line 2, field 1: missing closing quote"));
   CHECK(says(why("a,b\n\"1\"2,3\n"), "line 2, field 0: text after the closing quote"));
   CHECK(says(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is no i8"));

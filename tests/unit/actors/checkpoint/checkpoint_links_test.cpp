@@ -103,7 +103,7 @@ TEST_CASE("checkpoint: a link to a checkpoint, or to one of its files, is refuse
     fs::create_symlink(at.path / "moved", file);
     auto refused = checkpoint_reader::open_latest(disk, at.ckpts());
     REQUIRE_FALSE(refused);
-    CHECK(says(refused.error(), std::string{name} + " is a link"));
+    CHECK(says(refused.error(), std::string{name} + " is a symbolic link"));
     fs::remove(file);
     fs::rename(at.path / "moved", file);
   }

@@ -244,7 +244,7 @@ TEST_CASE("control lane: whoever does not belong here is refused, and hears why"
   home.token = "secret";
   const std::vector<attempt> all{
     {with([](auto& o) { o.cluster = "other", o.token = "secret"; }), worker(1),
-     "cluster 'other', here 'test'"},
+     "cluster 'other', expected 'test'"},
     {abroad(), worker(1),
      "the token is missing: all processes of a cluster need the same TROUPE_TOKEN"},
     {with([](auto& o) { o.token = "guess"; }), worker(1), "wrong token: all processes"},
@@ -269,7 +269,7 @@ TEST_CASE("control lane: one life has one link") {
   process twin{p.w.env(), abroad()};
   twin.lane.dial(worker(1), term_no{1}, p.chief.address);
   CHECK(twin.saw.sees("loss of worker:1.1"));
-  CHECK(twin.saw.why().text.find("it has a link") != std::string::npos);
+  CHECK(twin.saw.why().text.find("a link is already open") != std::string::npos);
   REQUIRE(p.other.saw.send(worker(1), 1, "still here"));
   CHECK(p.chief.saw.sees("got 6 1 still here from worker:1.1"));
 }

@@ -514,7 +514,7 @@ TEST_CASE(
   queue_world w{{.max_strikes = 2}};
   w.put();
   attempt_loss late{worker_n(4)};
-  late.how = "past its deadline of 500 ms";
+  late.how = "exceeded its deadline of 500 ms";
   w.queue->put_back(w.take_one(4), put_back_reason::worker_lost_running, late);
   w.queue->put_back(w.take_one(1), put_back_reason::worker_lost_running, worker_n(1));
   CHECK(w.queue->wait(w.world.now()).error().text

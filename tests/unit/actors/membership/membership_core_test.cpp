@@ -60,8 +60,8 @@ TEST_CASE(
     return refusal(j.core.on_hello(x, hello_no{1}, j.now));
   };
   for (auto [why, part] :
-       {std::pair{say([](hello& x) { x.version = 9; }), "version 9, here 3"},
-        {say([](hello& x) { x.cluster = "other"; }), "cluster \"other\", here \"c\""},
+       {std::pair{say([](hello& x) { x.version = 9; }), "version 9, expected 3"},
+        {say([](hello& x) { x.cluster = "other"; }), "cluster \"other\", expected \"c\""},
         {say([](hello& x) { x.token_mac = "wrong"; }), "token"},
         {say([](hello& x) { x.nonce = 0; }), "nonce 0"}}) {
     CHECK(why.code == errc::wrong_peer);

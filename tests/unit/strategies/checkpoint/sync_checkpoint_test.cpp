@@ -237,7 +237,7 @@ TEST_CASE("a folder that another one writes into refuses a save on every worker"
     auto v = s.scope([] { return make_variable({.name = "w", .initial = tensor::scalar(1.0f)}); });
     sync_checkpoint c{s, at.text()};
     c.add(v);
-    names(failure_of([&] { (void)c.save(); }), errc::try_again, {folder.c_str(), "another one"});
+    names(failure_of([&] { (void)c.save(); }), errc::try_again, {folder.c_str(), "another writer"});
     s.barrier();
   });
 }

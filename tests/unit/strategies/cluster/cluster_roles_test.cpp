@@ -85,8 +85,7 @@ TEST_CASE("SYNC-MWR-3 PS-Z20 chief and workers count together, evaluators by the
   CHECK(*worker_count(no_chief(), "worker") == 3);
   CHECK(*worker_count(no_chief(), "evaluator") == 1);
   CHECK(refusal(worker_count(m1(), "ps"))
-        == "cluster: a task of type \"ps\" has no worker count, only chief, worker and evaluator "
-           "have");
+        == "cluster: a task of type \"ps\" has no worker count; only chief, worker and evaluator have one");
   CHECK(refusal(worker_count(m1(), "evaluator"))
         == "cluster: task type \"evaluator\" is not a job of the cluster");
   CHECK(refusal(worker_count(m1(), "boss"))
@@ -101,8 +100,7 @@ TEST_CASE("SYNC-MWR-4 PS-Z20 ids start with the chief, workers follow") {
     CHECK(*id_in_cluster(no_chief(), {"worker", i}) == i);
   CHECK(*id_in_cluster(no_chief(), {"evaluator", 0}) == 0);
   CHECK(refusal(id_in_cluster(m1(), {"ps", 0}))
-        == "cluster: a task of type \"ps\" has no id in the cluster, only chief, worker and "
-           "evaluator have");
+        == "cluster: a task of type \"ps\" has no id in the cluster; only chief, worker and evaluator have one");
 }
 
 TEST_CASE("SYNC-MWR-5 the chief leads collectives, else worker 0; nobody an evaluator") {

@@ -472,7 +472,7 @@ TEST_CASE("join's deadline named a number of closures: it says which wait for on
   REQUIRE(door.seen(1));
   const auto why = failure_of([&] { c.coordinator.join(50ms); });
   CHECK(why.code == errc::deadline);
-  CHECK_MESSAGE(says(why, "for worker:1 alone"), why.text);
+  CHECK_MESSAGE(says(why, "bound to worker:1"), why.text);
   door.open();
   c.coordinator.join(patience);
 }

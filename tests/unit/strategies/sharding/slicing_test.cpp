@@ -172,7 +172,7 @@ TEST_CASE("PS-SLICE-MASK a mask that does not fit is refused") {
   CHECK(refusal({8, 2}, {floats}, "must be of u8") == errc::dtype_mismatch);
   CHECK(refusal({8, 2}, {boolean_mask{}}, "must be of u8") == errc::dtype_mismatch);
   const boolean_mask good{tensor::zeros(dtype::u8, {8})};
-  CHECK(refusal({8, 2}, {good, 0}, "stands alone") == errc::invalid_argument);
+  CHECK(refusal({8, 2}, {good, 0}, "must be the only item") == errc::invalid_argument);
 }
 
 TEST_CASE("PS-X1 indices 100 and -100 are out of bounds and named with the axis") {

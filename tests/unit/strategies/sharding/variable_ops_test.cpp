@@ -46,7 +46,7 @@ TEST_CASE("PS-G2 parts of different types, or of different shapes beyond axis 0,
   const std::vector<shard_form> ranks{{dtype::f32, {1, 2}}, {dtype::f32, {1}}};
   refusal(container_of(ranks), errc::shape_mismatch);
   const std::vector<shard_form> numbers{{dtype::f32, {}}, {dtype::f32, {}}};
-  CHECK(says(refusal(container_of(numbers), errc::shape_mismatch), "needs rows"));
+  CHECK(says(refusal(container_of(numbers), errc::shape_mismatch), "must have rows"));
 }
 
 TEST_CASE("PS-G3 the shape is the sum of rows, which may be any") {
@@ -100,8 +100,7 @@ TEST_CASE("PS-G9 too many and too few rows are refused, naming both") {
   CHECK_FALSE(says(refusal(flat, errc::shape_mismatch), "rows"));
   auto typed = check_value(tensor::zeros(dtype::f64, {4, 2}), three_shards());
   CHECK(says(refusal(typed, errc::dtype_mismatch), "is f64, the variable f32"));
-  CHECK(
-    says(refusal(check_value(tensor{}, three_shards()), errc::invalid_argument), "was not given"));
+  CHECK(says(refusal(check_value(tensor{}, three_shards()), errc::invalid_argument), "is missing"));
   CHECK(check_value(tensor::zeros(dtype::f32, {4, 2}), three_shards()));
 }
 
