@@ -4,7 +4,9 @@
 import pathlib
 import sys
 import tempfile
+from unittest import mock
 
+import rooms
 import tidy
 
 README = "# Folder\n\nHere.\nNever here.\nStart at.\n"
@@ -18,8 +20,13 @@ GOOD = {
     "tests/README.md": README,
     "tests/unit/core/b_test.cpp": "#include <troupe/core/detail/b.hpp>\n",
     "actors/README.md": README,
-    "actors/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
-    "actors/queue.hpp": HEADER + "class closure_queue {\n};\nclass later;\n",
+    rooms.TABLE: "# rooms\nactors/support:\nactors/queue: support\nactors/worker: support\nstrategies: \n",
+    "actors/support/README.md": README,
+    "actors/support/s.hpp": HEADER,
+    "actors/queue/README.md": README,
+    "actors/queue/queue.hpp": HEADER + "#include <troupe/actors/support/s.hpp>\nclass closure_queue {\n};\nclass later;\n",
+    "actors/queue/queue.cpp": "#include <troupe/actors/queue/queue.hpp>\n",
+    "actors/queue/a.cpp": '#include <troupe/core/a.hpp>\nconst char* const text = "std::thread";\nint big = 1\'000\'000;\n',
     "sim/README.md": README,
     "sim/a.hpp": HEADER + "class later {\n};\nclass closure_queue;\n",
     "examples/README.md": README,
@@ -65,6 +72,17 @@ BAD = {
         ("transport/x.cpp", "#include <boost/asio.hpp>\n"),
         ("kernels/x.cpp", "#include <caf/actor.hpp>\n"),
     ],
+    "room-arrow": [
+        ("actors/support/x.cpp", "#include <troupe/actors/queue/queue.hpp>\n"),
+        ("actors/worker/x.hpp", HEADER + "#include <troupe/actors/queue/queue.hpp>\n"),
+    ],
+    "room-unknown": [("actors/x.cpp", "int x;\n"), ("actors/attic/x.cpp", "int x;\n")],
+    "room-table": [
+        (rooms.TABLE, "actors/queue: support\nactors/support:\n"),
+        (rooms.TABLE, "actors/queue: queue\n"),
+        (rooms.TABLE, "actors/queue\n"),
+        (rooms.TABLE, "actors/queue:\nactors/queue:\n"),
+    ],
     "stand-in": [
         ("sim/x.cpp", "class closure_queue final : base {\n};\n"),
         ("sim/x.cpp", "using a = caf::typed_actor<int>;\n"),
@@ -83,7 +101,7 @@ BAD = {
         ("core/x.hpp", HEADER + "/// As the two (row\n/// E13).\n"),
         ("core/x.hpp", HEADER + "/// Source: part 1.R of the specification.\n"),
     ],
-    "readme": [("tools/x.cpp", "int x;\n"), ("bench/README.md", "\n\n")],
+    "readme": [("tools/x.cpp", "int x;\n"), ("bench/README.md", "\n\n"), ("actors/queue/README.md", "\n")],
     "file-length": [("core/x.cpp", "int x;\n" * 500)],
     "function-length": [
         ("core/x.cpp", LONG_FUNCTION),
@@ -119,6 +137,45 @@ def check_exceptions():
     return failures
 
 
+def check_rooms_script():
+    """What rooms.py says of a small tree and of made-up object files."""
+    failures = []
+    table = rooms.Table(GOOD[rooms.TABLE])
+    expected = (
+        ("circles", rooms.circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}), [["b", "c"]]),
+        ("circles of none", rooms.circles({"a": {"b", "c"}, "b": {"c"}}), []),
+        ("a unity unit", rooms.room_of_object("actors_queue", table), "actors/queue"),
+        ("a part of a room", rooms.room_of_object("actors_queue_2", table), "actors/queue"),
+        ("a unit of another folder", rooms.room_of_object("core_values", table), "core"),
+        ("a file alone", rooms.room_of_object("actors/queue/detail/x.cpp", table), "actors/queue"),
+        ("arrows", sorted(rooms.include_arrows(GOOD, table, tidy.LIBRARY)),
+         [("actors/queue", "actors/support"), ("actors/queue", "core"), ("strategies", "core")]),
+        ("refused", [r[:2] for r in rooms.refused(
+            {("actors/queue", "actors/support"): [], ("actors/support", "actors/queue"): [], ("core", "actors/queue"): [],
+             ("actors/queue", "core"): []}, table, tidy.MAY_INCLUDE)],
+         [("actors/support", "actors/queue"), ("core", "actors/queue")]),
+        ("circles of files", rooms.file_circles(
+            {"actors/queue/a.hpp": "#include <troupe/actors/queue/b.hpp>\n", "actors/queue/b.hpp": HEADER,
+             "actors/queue/b.cpp": "#include <troupe/actors/queue/a.hpp>\n"}, {"actors"}),
+         [["actors/queue/a", "actors/queue/b"]]),
+        ("implied arrows", rooms.implied({"a": {"b", "c"}, "b": {"c"}}), {("a", "c")}),
+    )
+    for what, got, want in expected:
+        if got != want:
+            failures.append(f"rooms.py, {what}: {got}, not {want}")
+    objects = {pathlib.Path(__file__): "actors_queue", pathlib.Path(tidy.__file__): "actors_support_2"}
+    held = {"actors_queue": ({"f"}, {"g", "printf"}), "actors_support_2": ({"g"}, {"f"})}
+    with mock.patch.object(rooms, "objects_of", lambda build: objects), \
+            mock.patch.object(rooms, "symbols", lambda file: held[objects[file]]):
+        linked, _ = rooms.link_arrows(pathlib.Path("."), table)
+    if linked != {("actors/queue", "actors/support"): ["g"], ("actors/support", "actors/queue"): ["f"]}:
+        failures.append(f"rooms.py, by symbols: {dict(linked)}")
+    for box in ("queue", "support", "worker"):
+        if f">{box}</text>" not in rooms.picture(table, {("actors/queue", "actors/support"): []}):
+            failures.append(f"rooms.py: the picture lacks {box}")
+    return failures
+
+
 def main():
     failures = [f"good sample: {rule}" for rule in sorted(rules_fired({}))]
     for rule, samples in BAD.items():
@@ -144,6 +201,7 @@ def main():
     untested = set(tidy.RULES) - set(BAD) - {ban.rule for ban in tidy.BANS + tidy.TEST_BANS + tidy.SIM_BANS}
     failures += [f"{rule}: has no bad sample" for rule in sorted(untested)]
     failures += check_exceptions()
+    failures += check_rooms_script()
     for failure in failures:
         print("self test:", failure)
     print(f"tidy self test: {len(tidy.RULES)} rules, {len(failures)} failures")

@@ -15,6 +15,8 @@ import re
 import sys
 from dataclasses import dataclass
 
+import rooms
+
 LIBRARY = ("core", "messages", "kernels", "data", "transport", "device", "actors", "strategies")
 TOP = ("tools", "examples", "bench")
 FOLDERS = LIBRARY + TOP + ("sim", "tests", "docs", "cmake")
@@ -101,13 +103,16 @@ RULES = {
     "include-detail": "detail/ is private to its folder",
     "include-spelling": "project headers are spelled <troupe/folder/file.hpp>",
     "include-missing": "a project header that is included exists",
+    "room-arrow": f"a room includes only the rooms that {rooms.TABLE} names for it",
+    "room-unknown": f"each file of a folder with rooms lies in a room of {rooms.TABLE}",
+    "room-table": f"{rooms.TABLE} is in order, so that it has no circles",
     "include-weight": "heavy or private headers stay out of headers",
     "pragma-once": "each header starts with #pragma once",
     "address": "no web addresses",
     "machine-path": "no paths of one machine",
     "todo": "no notes to oneself",
     "row-id": "comments of headers say the behaviour; ids of rows and invariants stand in tests and in code",
-    "readme": "each folder has a README.md",
+    "readme": "each folder and each room has a README.md",
     "file-length": f"files have at most {FILE_LINES_MAX} lines (warning)",
     "function-length": f"functions have at most {FUNCTION_LINES_MAX} lines (warning)",
     **{ban.rule: ban.why for ban in BANS + TEST_BANS + SIM_BANS},
@@ -217,6 +222,36 @@ def check_include(path, style, name, tree):
         yield "include-direction", f"{folder}/ must not include {target}/ (<{name}>)"
 
 
+def check_rooms(tree):
+    """What rooms.txt says: who lies where, and who includes whom within a folder."""
+    table = rooms.Table(tree.get(rooms.TABLE, ""))
+    for line, message in table.faults:
+        yield Finding(rooms.TABLE, line, "room-table", message)
+    for path, text in sorted(tree.items()):
+        if not path.endswith((".hpp", ".cpp")) or path.split("/")[0] not in table.folders:
+            continue
+        here = table.room_of(path)
+        if here is None:
+            yield Finding(path, 1, "room-unknown", f"its folder has no line in {rooms.TABLE}")
+            continue
+        for match in INCLUDE.finditer(code_only(text)):
+            there = table.room_of(match.group(2).removeprefix("troupe/"))
+            if match.group(1) != "<" or there is None or there.split("/")[0] != here.split("/")[0]:
+                continue
+            if not table.allows(here, there):
+                yield Finding(path, line_of(text, match.start(1)), "room-arrow",
+                              f"{here} may not use {there} (<{match.group(2)}>)")
+    for room in table.may_use:
+        if "/" in room and any(path.startswith(room + "/") for path in tree):
+            yield from check_readme(room, tree)
+
+
+def check_readme(folder, tree):
+    readme = tree.get(f"{folder}/README.md", "")
+    if len([line for line in readme.splitlines() if line.strip()]) < README_LINES_MIN:
+        yield Finding(f"{folder}/README.md", 1, "readme", "missing or nearly empty")
+
+
 def check_weight(path, name):
     """Yields (rule, message) for an outside header that does not belong where it is included."""
     folder, is_test = owner(path)
@@ -321,11 +356,10 @@ def check_tree(tree):
         yield from check_text(path, text)
         if path.endswith((".hpp", ".cpp")):
             yield from check_cpp(path, text, tree)
+    yield from check_rooms(tree)
     for folder in FOLDERS:
         if any(path.startswith(folder + "/") for path in tree):
-            readme = tree.get(f"{folder}/README.md", "")
-            if len([line for line in readme.splitlines() if line.strip()]) < README_LINES_MIN:
-                yield Finding(f"{folder}/README.md", 1, "readme", "missing or nearly empty")
+            yield from check_readme(folder, tree)
 
 
 def read_tree(root):
