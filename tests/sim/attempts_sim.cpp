@@ -166,7 +166,7 @@ TEST_CASE(
     (void)failure_of([&] { c.coordinator.join(); });
   });
   CHECK(why.code == errc::poisoned);
-  CHECK(says(why.text, "took 5 workers with it"));
+  CHECK(says(why.text, "lost 5 workers"));
   CHECK(well == 20);
 }
 

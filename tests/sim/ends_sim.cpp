@@ -231,7 +231,7 @@ TEST_CASE("ends: a start that waits says every few seconds who is missing, by ta
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(says(why.text, "servers 1 of 2, workers 2 (1 needed)"));
+  CHECK(says(why.text, "servers 1 of 2, workers 2 (1 required)"));
   CHECK(says(why.text, "missing: ps:1 (10.0.0.6:4704)"));
   CHECK_FALSE(says(why.text, "ps:0"));
   CHECK_FALSE(says(why.text, "worker:0"));
@@ -261,7 +261,7 @@ TEST_CASE("ends: a start without workers names those that it could do with") {
   INFO(out.text());
   INFO(why.text);
   CHECK(why.code == errc::deadline);
-  CHECK(says(why.text, "servers 2 of 2, workers 0 (1 needed)"));
+  CHECK(says(why.text, "servers 2 of 2, workers 0 (1 required)"));
   CHECK(says(why.text, "missing: worker:0, worker:1"));
 }
 

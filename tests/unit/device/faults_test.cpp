@@ -19,7 +19,7 @@ TEST_CASE("fault 01: devices can't be counted") {
 TEST_CASE("fault 02: there is no device of that number") {
   fixture f;
   names(failure_of(device::open(f.env(), f.table, 3)), errc::device_unavailable,
-        {"gpu:3", "1 of that kind"});
+        {"gpu:3", "found 1 devices of that kind"});
 }
 
 TEST_CASE("fault 03: a device can't be described") {
@@ -74,7 +74,7 @@ TEST_CASE("fault 08: memory beyond what the device has") {
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
   names(failure_of(d->allocate(2 << 20, s)), errc::device_memory,
-        {"gpu:0", "2097152 bytes asked", "0 in use", "1048576 in all"});
+        {"gpu:0", "2097152 bytes requested", "0 in use", "1048576 in all"});
   CHECK(d->allocate(1 << 19, s));
   CHECK(!d->why_failed());
   f.closes_clean(d);
@@ -102,7 +102,7 @@ TEST_CASE("fault 10: the pool's own bound is the error's, not the device's") {
   auto s = d->make_stream("compute").value_or_throw();
   auto held = d->allocate(48 * 1024, s).value_or_throw();
   names(failure_of(d->allocate(32 * 1024, s)), errc::device_memory,
-        {"32768 bytes asked", "49152 in use"});
+        {"32768 bytes requested", "49152 in use"});
   held = {};
   f.closes_clean(d);
 }

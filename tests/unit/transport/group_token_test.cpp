@@ -363,9 +363,9 @@ TEST_CASE("mismatch: every member is told what each one did, in their own words"
     });
     CHECK(std::chrono::steady_clock::now() - begin < 5s);
     for (const auto& r : ended) {
-      CHECK_MESSAGE(says(r, errc::mismatch, "does all_reduce sum f32[3,2]"), text_of(r));
+      CHECK_MESSAGE(says(r, errc::mismatch, "called all_reduce sum f32[3,2]"), text_of(r));
       CHECK_MESSAGE(says(r, errc::mismatch, "member 2 (id 102"), text_of(r));
-      CHECK_MESSAGE(says(r, errc::mismatch, "does all_gather axis 0 f32[?,2]"), text_of(r));
+      CHECK_MESSAGE(says(r, errc::mismatch, "called all_gather axis 0 f32[?,2]"), text_of(r));
     }
     for (const auto& ok : group.form(group_epoch{2}))
       CHECK_MESSAGE(ok, text_of(ok));

@@ -110,7 +110,7 @@ TEST_CASE("link: a peer that doesn't read ends the link at its bound, and not be
   auto ok = link->flush();
   REQUIRE_FALSE(ok);
   CHECK(ok.error().code == errc::too_large);
-  CHECK(ok.error().text.find("of at most 10000 wait") != std::string::npos);
+  CHECK(ok.error().text.find("of at most 10000 are queued") != std::string::npos);
   CHECK_FALSE(link->send(link_kind::goodbye, 0, {}));
 }
 

@@ -222,7 +222,7 @@ TEST_CASE("links in the checkpoint folder: a save of replicas empties nobody's f
   CHECK(c.restore() == (folder / "ckpt-9").string());
   CHECK(w.item<float>() == 4.0f);
   REQUIRE(c.refused().size() == 1);
-  CHECK(c.refused()[0].find("ckpt-10 is a link") != std::string::npos);
+  CHECK(c.refused()[0].find("ckpt-10 is a symbolic link") != std::string::npos);
 }
 
 TEST_CASE("a folder that another one writes into refuses a save on every worker") {

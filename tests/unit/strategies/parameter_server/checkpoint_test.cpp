@@ -294,7 +294,7 @@ TEST_CASE("links in the checkpoint folder: a save of parameter servers empties n
   fs::create_directory_symlink(folder / "ckpt-9", folder / "ckpt-10");
   const auto refused = c.coordinator.restore(folder.string());
   REQUIRE(refused.size() == 1);
-  CHECK(refused[0].find("ckpt-10 is a link") != std::string::npos);
+  CHECK(refused[0].find("ckpt-10 is a symbolic link") != std::string::npos);
   CHECK(v.read() == tensor::vector<float>({0, 1, 2, 3}));
 }
 

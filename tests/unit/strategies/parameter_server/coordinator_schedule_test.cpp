@@ -241,7 +241,7 @@ TEST_CASE("PS-B14 a closure that hangs on every try fails as poisoned, naming it
   auto why = failure_of([&] { value.fetch(); });
   CHECK(why.code == errc::poisoned);
   CHECK(says(why, "stand"));
-  CHECK(says(why, "took 2 workers"));
+  CHECK(says(why, "lost 2 workers"));
   CHECK(failure_of([&] { c.coordinator.join(patience); }).code == errc::poisoned);
   CHECK(c.coordinator.schedule(plus_one, 1).fetch() == 2);
 }

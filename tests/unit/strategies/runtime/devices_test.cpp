@@ -130,7 +130,7 @@ TEST_CASE("devices: a step that asks for too much memory fails by itself, and no
   (void)coordinator.schedule(too_much_memory);
   auto why = failure_of([&] { coordinator.join(); });
   CHECK(says(why, "device_memory"));
-  CHECK(says(why, "4398046511104 bytes asked"));
+  CHECK(says(why, "4398046511104 bytes requested"));
   CHECK(coordinator.schedule(doubled, 1.0f).fetch() == 2.0f);
 }
 

@@ -83,7 +83,7 @@ TEST_CASE(
     [] { runtime rt{{.task = task_id{.job = job_kind::chief}, .start_timeout = 50ms}}; });
   CHECK(why.code == errc::deadline);
   CHECK(says(why, "start: after "));
-  CHECK(says(why, "servers 0 of 2, workers 0 (1 needed)"));
+  CHECK(says(why, "servers 0 of 2, workers 0 (1 required)"));
   CHECK(says(why, "missing: ps:0, ps:1, worker:0, worker:1"));
 }
 

@@ -441,7 +441,7 @@ TEST_CASE("lists of workers that differ: only the caller was told; both are, at 
     multi_worker_mirrored_strategy{rt, {.devices = cpus(1), .start_timeout = 3s}};
   });
   second.join();
-  names(moved[1], errc::mismatch, {"in place 1", at[1].c_str(), at[2].c_str()});
+  names(moved[1], errc::mismatch, {"at index 1", at[1].c_str(), at[2].c_str()});
   CHECK(moved[0].code == errc::deadline); // whoever calls is none of its list
   CHECK(std::chrono::steady_clock::now() - begun < 15s);
 }
@@ -453,7 +453,7 @@ TEST_CASE("lists in another order: nobody called anybody; both are told within s
     outcomes_with({worker_options({at[0], at[1]}, 0), worker_options({at[1], at[0]}, 0)});
   for (const auto& why : ended)
     names(why, errc::mismatch,
-          {"the member lists differ", "in place 0", at[0].c_str(), at[1].c_str()});
+          {"the member lists differ", "at index 0", at[0].c_str(), at[1].c_str()});
   CHECK(std::chrono::steady_clock::now() - begun < 12s);
 }
 

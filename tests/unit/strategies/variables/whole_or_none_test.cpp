@@ -217,7 +217,7 @@ TEST_CASE("a deadline of 30 seconds that is given is not taken for none") {
               std::this_thread::yield();
           });
         }),
-        errc::deadline, {"waited for member 1"});
+        errc::deadline, {"waiting for member 1"});
   CHECK(std::chrono::steady_clock::now() - begun < 15s);
   // One that is given is kept, be it that of a bare group.
   over = false;
