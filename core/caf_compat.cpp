@@ -49,8 +49,8 @@ private:
 
 namespace troupe {
 
-void configure_system(caf::actor_system_config& config) {
-  init_messages(config);
+void configure_system(caf::actor_system_config& config, message_registrar messages) {
+  messages(config);
   config.set("scheduler.policy", caf::atom("sharing"));
   config.set("scheduler.max-threads", std::size_t{2});
   config.load<detail::node_id_module>();

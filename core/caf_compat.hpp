@@ -194,14 +194,14 @@ struct local_only {
 // --- the system
 // -------------------------------------------------------------------------------------------------
 
-/// Registers Troupe's message types. Defined in messages/.
-void init_messages(caf::actor_system_config& config);
+/// Adds message types to a configuration: `init_messages` of messages/messages.hpp adds Troupe's.
+using message_registrar = void (*)(caf::actor_system_config&);
 
-/// Makes `config` fit for Troupe: message types and scheduler defaults; with `network` also CAF's
-/// middleman (added by the caller through `load_network`) and a node id of random bits. CAF's own
-/// id hashes MACs and the pid, which repeat in containers, and a stale proxy then reaches the wrong
-/// actor.
-void configure_system(caf::actor_system_config& config);
+/// Makes `config` fit for Troupe: the types that `messages` adds, and scheduler defaults; with
+/// `network` also CAF's middleman (added by the caller through `load_network`) and a node id of
+/// random bits. CAF's own id hashes MACs and the pid, which repeat in containers, and a stale proxy
+/// then reaches the wrong actor.
+void configure_system(caf::actor_system_config& config, message_registrar messages);
 void load_network(caf::actor_system_config& config);
 
 /// CAF's network layer as an actor that speaks the protocol of `caf::io::middleman_actor`; null

@@ -21,6 +21,9 @@
 /// a vector's not).
 namespace troupe {
 
+/// Adds the types of all these messages to the configuration of an actor system.
+void init_messages(caf::actor_system_config& config);
+
 inline constexpr std::uint16_t protocol_version = 3;
 /// Closure arguments and results up to this travel in the message; larger ones are blobs of the
 /// data plane.

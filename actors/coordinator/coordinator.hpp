@@ -40,7 +40,7 @@ struct coordinator_options {
   /// A worker's loss is known by one connection, what it said last comes on another, its link: so
   /// long the loss waits for the link's end.
   std::uint64_t last_words_ms = 100;
-  std::uint32_t max_strikes = 5;
+  std::uint32_t max_strikes = closure_queue_options{}.max_strikes;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
   /// Takes a line for whoever looks after this cluster: what goes wrong and may come to an error.

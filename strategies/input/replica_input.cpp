@@ -21,10 +21,6 @@ device_tensor seen_by(device_context& cpu, const tensor& x) {
 
 } // namespace
 
-void replica_context::set_placed(std::vector<std::shared_ptr<const detail::placed_input>> inputs) {
-  placed_ = std::move(inputs);
-}
-
 device_tensor replica_context::on_device(const tensor& x) {
   check_current("on_device");
   auto& here = device();

@@ -13,6 +13,7 @@
 #include <troupe/core/limits.hpp>
 #include <troupe/strategies/parameter_server/function.hpp>
 #include <troupe/strategies/parameter_server/parameter_server_strategy.hpp>
+#include <troupe/strategies/parameter_server/save_options.hpp>
 #include <troupe/strategies/runtime/remote_value.hpp>
 
 namespace troupe {
@@ -65,12 +66,6 @@ public:
 private:
   per_worker<dataset> built_;
   std::shared_ptr<detail::coordinator_front> front_;
-};
-
-/// How `cluster_coordinator::save` waits and what it keeps.
-struct save_options {
-  duration deadline{limits::save}; ///< until the cut is taken
-  std::size_t keep = 2;            ///< checkpoints that stay in the directory; at least 1
 };
 
 /// Schedules closures on the cluster's workers. A handle; all handles of one strategy are the same

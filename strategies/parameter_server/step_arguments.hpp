@@ -238,11 +238,11 @@ decltype(auto) take_part(call_reader& in, worker_context& ctx) {
   if constexpr (is_resource<X>)
     return take_resource<resource_behind_t<X>>(in, ctx);
   else if constexpr (std::is_same_v<plain, variable>)
-    return variable::on_worker(ctx, in.take<variable_id>());
+    return variable_in_step(ctx, in.take<variable_id>());
   else if constexpr (std::is_same_v<plain, variable_list>) {
     variable_list out;
     for (auto id : in.take<std::vector<variable_id>>())
-      out.push_back(variable::on_worker(ctx, id));
+      out.push_back(variable_in_step(ctx, id));
     return out;
   } else if constexpr (is_nest_of_components<X>)
     return in.pieces<plain>(

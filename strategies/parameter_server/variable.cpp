@@ -1,7 +1,6 @@
 #include <troupe/strategies/parameter_server/variable.hpp>
 
 #include <troupe/core/lane_context.hpp>
-#include <troupe/strategies/parameter_server/worker_context.hpp>
 #include <troupe/strategies/runtime/detail/cluster.hpp>
 
 namespace troupe {
@@ -11,10 +10,6 @@ namespace {
 step_host* running_step() { return static_cast<step_host*>(current_context().step); }
 
 } // namespace
-
-variable variable::on_worker(worker_context& ctx, variable_id id) {
-  return variable{ctx.host().describe(id), nullptr};
-}
 
 const variable_spec& variable::spec() const {
   if (!spec_)

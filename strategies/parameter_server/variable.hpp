@@ -29,8 +29,6 @@ public:
   /// The constructor for the strategy.
   variable(std::shared_ptr<const variable_spec> spec, std::shared_ptr<cluster> owner)
     : spec_{std::move(spec)}, owner_{std::move(owner)} {}
-  /// The handle of variable `id` inside a step. Throws `unknown_variable`.
-  static variable on_worker(worker_context& ctx, variable_id id);
 
   explicit operator bool() const noexcept { return spec_ != nullptr; }
   variable_id id() const { return spec().id; }

@@ -58,4 +58,8 @@ void worker_context::apply(const variable& v, const sparse_gradient& gradient) {
   host_.mutate({&op, 1});
 }
 
+variable detail::variable_in_step(worker_context& ctx, variable_id id) {
+  return variable{ctx.host().describe(id), nullptr};
+}
+
 } // namespace troupe

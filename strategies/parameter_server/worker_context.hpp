@@ -71,4 +71,10 @@ private:
   step_host& host_;
 };
 
+namespace detail {
+
+/// The handle of variable `id` inside a step. Throws `unknown_variable`.
+variable variable_in_step(worker_context& ctx, variable_id id);
+
+} // namespace detail
 } // namespace troupe

@@ -579,6 +579,10 @@ tensor replica_context::broadcast_here(const tensor& x, std::uint32_t root,
   return out;
 }
 
+void replica_context::set_placed(std::vector<std::shared_ptr<const detail::placed_input>> inputs) {
+  placed_ = std::move(inputs);
+}
+
 void replica_context::barrier() {
   check_current("barrier");
   if (state_->count() == 1)

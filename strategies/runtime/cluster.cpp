@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <troupe/actors/support/failure_classifier.hpp>
-#include <troupe/strategies/runtime/remote_value.hpp>
 
 namespace troupe {
 
@@ -217,45 +216,6 @@ std::shared_ptr<const variable_spec> cluster::spec_of(variable_id id) const {
   std::lock_guard lock{mutex_};
   auto at = specs_.find(id);
   return at == specs_.end() ? nullptr : at->second;
-}
-
-// --- remote values
-// ----------------------------------------------------------------------------------------------
-
-const payload& remote_handle::wait() const { return *wait_until(never); }
-
-const payload* remote_handle::wait_until(time_point deadline) const {
-  if (!state_)
-    throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
-  auto& shared = cluster_->shared();
-  for (;;) {
-    if (ended())
-      break;
-    cluster_->check_open("fetch");
-    auto no_worker = shared.queue->no_worker_deadline();
-    if (shared.board.wait(*state_, std::min(deadline, no_worker)))
-      break;
-    auto now = cluster_->env().clock.now();
-    if (now >= deadline)
-      return nullptr; // no error: it may end right now, and then the caller would see both
-    if (now >= shared.queue->no_worker_deadline())
-      throw_failure(shared.queue->no_worker_failure());
-  }
-  if (state_->status.load() != remote_status::ready)
-    throw_failure(state_->why);
-  return &state_->value;
-}
-
-bool remote_handle::ended() const {
-  return state_ && state_->status.load() != remote_status::not_ready;
-}
-
-time_point remote_handle::deadline_in(duration d) const {
-  if (!cluster_)
-    throw_failure(errc::wrong_state, "fetch: this remote_value is empty");
-  if (cluster_->closed())
-    return never; // the value has ended; or fetching it says that the runtime has
-  return after(cluster_->env().clock.now(), d);
 }
 
 } // namespace troupe

@@ -12,6 +12,7 @@
 
 #include <troupe/core/exit_code.hpp>
 #include <troupe/core/mac.hpp>
+#include <troupe/messages/messages.hpp>
 #include <troupe/strategies/runtime/detail/data_lane.hpp>
 #include <troupe/strategies/runtime/detail/runtime_impl.hpp>
 #include <troupe/transport/host_transport.hpp>
@@ -19,7 +20,7 @@
 namespace troupe {
 
 void configure(caf::actor_system_config& config, bool network) {
-  configure_system(config);
+  configure_system(config, init_messages);
   if (network)
     load_network(config);
 }
@@ -238,7 +239,7 @@ void runtime::impl::make_system(caf::actor_system* host) {
     system_ = host;
     return;
   }
-  configure_system(config_);
+  configure_system(config_, init_messages);
   if (over_processes())
     load_network(config_);
   own_system_ = std::make_unique<caf::actor_system>(config_);

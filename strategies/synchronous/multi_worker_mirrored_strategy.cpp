@@ -119,34 +119,4 @@ std::vector<std::string> multi_worker_mirrored_strategy::exchange(const std::str
   return detail::exchange_texts(*state_, mine, what);
 }
 
-namespace detail {
-
-tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
-                           std::optional<std::vector<std::int64_t>> axis) {
-  const bool mean = op.op == reduce_op::mean;
-  std::int64_t elements = 1;
-  auto own = axis   ? reduce_axes("reduce", op, value, *axis, elements)
-             : mean ? mean_summand(value)
-                    : value;
-  auto total = own.clone();
-  auto count = tensor::scalar(elements);
-  const auto how = mean ? reduction{reduce_op::sum} : op;
-  const auto& options = of.options();
-  const replica_call call{
-    .kind = "reduce of host values",
-    .how = op.op == reduce_op::user ? op.user.name : std::string{to_string(op.op)},
-    .type = value.type(),
-    .shapes = {mean ? shape_of_summand(own, value.type()) : own.shape()}};
-  options.links
-    ->run(troupe::to_string(call), after(of.env().clock.now(), options.collective_timeout),
-          [&](collective_group& group, const collective_options& with) -> result<void> {
-            if (auto done = group.all_reduce(total, how, with); !done || !mean)
-              return done;
-            return group.all_reduce(count, reduce_op::sum, with);
-          })
-    .value_or_throw();
-  return mean ? mean_of(total, value.type(), count.item<std::int64_t>()) : total;
-}
-
-} // namespace detail
 } // namespace troupe

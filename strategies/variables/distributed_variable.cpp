@@ -7,7 +7,6 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
-#include <troupe/strategies/variables/optimizer_calls.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
 
 namespace troupe {
@@ -352,24 +351,6 @@ distributed_variable make_variable(distributed_variable_options options) {
       return make_in_replica(*mode->replica, std::move(with));
     },
     std::move(options));
-}
-
-// --- training
-
-void replica_context::apply(const distributed_variables& variables,
-                            const std::vector<tensor>& gradients, reduce_op op) {
-  if (variables.size() != gradients.size())
-    throw_failure(errc::invalid_argument, "apply: " + std::to_string(gradients.size())
-                                            + " gradients for " + std::to_string(variables.size())
-                                            + " variables");
-  for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
-    variables[i].core()->check_gradient(gradients[i]);
-  // One replica's gradients are their own sum and mean: nothing to copy, they are only read.
-  const bool alone = state_->count() == 1 && (op == reduce_op::sum || op == reduce_op::mean);
-  if (alone)
-    check_current("apply");
-  const auto sums = alone ? gradients : all_reduce(op, gradients);
-  apply_reduced(*this, variables, sums);
 }
 
 } // namespace troupe

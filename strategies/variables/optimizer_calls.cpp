@@ -34,6 +34,22 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
     ctx.barrier(); // whoever reads next sees it
 }
 
+void replica_context::apply(const distributed_variables& variables,
+                            const std::vector<tensor>& gradients, reduce_op op) {
+  if (variables.size() != gradients.size())
+    throw_failure(errc::invalid_argument, "apply: " + std::to_string(gradients.size())
+                                            + " gradients for " + std::to_string(variables.size())
+                                            + " variables");
+  for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
+    variables[i].core()->check_gradient(gradients[i]);
+  // One replica's gradients are their own sum and mean: nothing to copy, they are only read.
+  const bool alone = state_->count() == 1 && (op == reduce_op::sum || op == reduce_op::mean);
+  if (alone)
+    check_current("apply");
+  const auto sums = alone ? gradients : all_reduce(op, gradients);
+  apply_reduced(*this, variables, sums);
+}
+
 void set_learning_rate(const distributed_variable& variable, float rate) {
   const auto& core = *variable.core();
   if (core.caller("set_learning_rate").what != detail::variable_caller::kind::cross)

@@ -73,40 +73,6 @@ device_name resolve_device(std::string_view name) {
   return canonicalize(out);
 }
 
-namespace detail {
-
-void drop_frame(mode_frame& frame) {
-  auto* at = innermost_frame();
-  if (at == &frame)
-    return pop_frame(frame);
-  while (at && at->outer != &frame)
-    at = at->outer;
-  if (at)
-    at->outer = frame.outer;
-}
-
-namespace {
-
-/// Names of this lane alone, and the frame that says what stands around it, if any.
-std::pair<std::string, const mode_frame*> own_names() {
-  std::string own;
-  auto* at = innermost_frame();
-  for (; at && at->kind != mode_kind::replica && at->kind != mode_kind::cross_replica;
-       at = at->outer)
-    if (at->kind == mode_kind::names)
-      own = at->text + "/" + own;
-  return {std::move(own), at};
-}
-
-} // namespace
-
-std::string name_prefix() {
-  auto [own, around] = own_names();
-  return (around ? around->text : std::string{}) + own;
-}
-
-} // namespace detail
-
 std::string current_name_scope() { return detail::name_prefix(); }
 
 std::string scoped_name(const std::string& name) {

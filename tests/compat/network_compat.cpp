@@ -9,6 +9,7 @@
 
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/core/production_ports.hpp>
+#include <troupe/messages/messages.hpp>
 #include <troupe/sim/world.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
@@ -29,7 +30,7 @@ void run_real(role what, script& shared) {
   environment env{ports->clock(), ports->random(), ports->storage(),
                   ports->lanes(), ports->waits(),  *transport};
   caf::actor_system_config config;
-  configure_system(config);
+  configure_system(config, init_messages);
   load_network(config);
   caf::actor_system system{config};
   what({.system = system, .env = env, .network = network_of(system), .host = "127.0.0.1"}, shared);

@@ -2,15 +2,21 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include <troupe/strategies/parameter_server/cluster_coordinator.hpp>
 #include <troupe/strategies/parameter_server/detail/strategy_state.hpp>
+#include <troupe/strategies/parameter_server/per_worker.hpp>
+#include <troupe/strategies/parameter_server/save_options.hpp>
 
 namespace troupe::detail {
 
 /// The state that the handles of one coordinator share. The program's threads.
 class coordinator_front : public std::enable_shared_from_this<coordinator_front> {
 public:
+  /// The coordinator of `strategy`, the same object at every call.
+  static std::shared_ptr<coordinator_front> of(const std::shared_ptr<strategy_state>& strategy);
+
   explicit coordinator_front(std::shared_ptr<strategy_state> strategy)
     : strategy_{std::move(strategy)} {}
 

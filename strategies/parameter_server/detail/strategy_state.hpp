@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,8 +27,10 @@ public:
   variable_list variables() const;
   const std::shared_ptr<cluster>& owner() const { return owner_; }
   const parameter_server_options& options() const { return options_; }
-  /// The coordinator of this strategy, the same object at every call.
-  std::shared_ptr<coordinator_front> front(const std::shared_ptr<strategy_state>& self);
+  /// The coordinator of this strategy, the same object at every call: `make` is called when there
+  /// is none.
+  std::shared_ptr<coordinator_front> front(
+    const std::function<std::shared_ptr<coordinator_front>()>& make);
   /// Variables made from now on start from this checkpoint if it has them.
   void restore_later(std::shared_ptr<checkpoint_reader> from);
   /// Puts values, slots, step counts and learning rates of `all` from a checkpoint onto their

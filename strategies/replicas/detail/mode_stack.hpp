@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <troupe/core/lane_context.hpp>
 #include <troupe/strategies/replicas/strategy.hpp>
@@ -55,6 +56,9 @@ inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer
 
 /// Takes a frame away wherever it stands on this lane's stack, if it does.
 void drop_frame(mode_frame& frame);
+
+/// The names of this lane alone, and the frame that says what stands around it, if any.
+std::pair<std::string, const mode_frame*> own_names();
 
 /// The prefix of the names of variables made here: "main/foo/".
 std::string name_prefix();

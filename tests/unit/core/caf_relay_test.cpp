@@ -1,5 +1,6 @@
 // Relays, and actors that run on the thread that brings a message.
 #include <troupe/core/caf_relay.hpp>
+#include <troupe/messages/messages.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -43,7 +44,7 @@ caf::behavior note(caf::event_based_actor*, seen* to) {
 
 struct ours {
   ours() {
-    configure_system(config);
+    configure_system(config, init_messages);
     system.emplace(config);
   }
   caf::actor_system_config config{};

@@ -109,7 +109,7 @@ struct process {
   }
   static std::unique_ptr<caf::actor_system_config> make_config() {
     auto out = std::make_unique<caf::actor_system_config>();
-    configure_system(*out);
+    configure_system(*out, init_messages);
     return out;
   }
   ears heard{};

@@ -46,7 +46,7 @@ machine& new_machine() {
 
 struct stage {
   explicit stage(fake_options options = {}) {
-    configure_system(config);
+    configure_system(config, init_messages);
     system = std::make_unique<caf::actor_system>(config);
     table = std::make_shared<fake_table>(env, options);
     port = std::make_unique<fake_port>(table);

@@ -54,7 +54,7 @@ caf::behavior network(caf::event_based_actor* self, std::shared_ptr<seen_calls> 
 }
 
 struct world {
-  world() { configure_system(config); }
+  world() { configure_system(config, init_messages); }
 
   /// A server that finds `found` wherever it calls, and its end.
   result<bool> run(caf::strong_actor_ptr found, std::uint64_t patience_ms) {
@@ -95,7 +95,7 @@ struct world {
 };
 
 struct other_process {
-  other_process() { configure_system(config); }
+  other_process() { configure_system(config, init_messages); }
   caf::strong_actor_ptr spawn() {
     return caf::actor_cast<caf::strong_actor_ptr>(system.spawn([](caf::event_based_actor* self) {
       self->set_default_handler(caf::drop);
