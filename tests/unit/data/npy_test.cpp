@@ -137,7 +137,7 @@ TEST_CASE("npz: what does not hold is refused by entry, field and value") {
     CHECK_MESSAGE(holds(got.error().text, part), got.error().text);
   };
   refused("", errc::corrupt, "no zip directory in 0 bytes");
-  refused(zip_bytes({{"a.txt", "hello"}}), errc::invalid_argument, "\"a.txt\" is no .npy");
+  refused(zip_bytes({{"a.txt", "hello"}}), errc::invalid_argument, "\"a.txt\" is not a .npy");
   refused(zip_bytes({{"a.npy", ints}, {"a.npy", ints}}), errc::corrupt, "\"a\" is listed twice");
   refused(zip_bytes({{"a.npy", ints, false, false, 1}}), errc::invalid_argument, "encrypted");
   refused(zip_bytes({{"a.npy", "rubbish"}}), errc::corrupt, "some.npz:a");

@@ -161,17 +161,17 @@ TEST_CASE("csv: errors name file, line, field, column and value") {
     CHECK(holds(out.text, "csv t.csv: line "));
     return out.text;
   };
-  CHECK(holds(why("a,b\n1,2\nx,3\n"), "line 3, field 0 (a): \"x\" is no i8"));
-  CHECK(holds(why("a,b\n128,2\n"), "line 2, field 0 (a): \"128\" is no i8"));
-  CHECK(holds(why("b,a\n1,\n"), "line 2, field 1 (a): \"\" is no i8"));
-  CHECK(holds(why("a,b\n1,2x\n"), "field 1 (b): \"2x\" is no f32"));
+  CHECK(holds(why("a,b\n1,2\nx,3\n"), "line 3, field 0 (a): \"x\" is not i8"));
+  CHECK(holds(why("a,b\n128,2\n"), "line 2, field 0 (a): \"128\" is not i8"));
+  CHECK(holds(why("b,a\n1,\n"), "line 2, field 1 (a): \"\" is not i8"));
+  CHECK(holds(why("a,b\n1,2x\n"), "field 1 (b): \"2x\" is not f32"));
   CHECK(holds(why("a,b\n1\n"), "line 2: 1 fields instead of 2"));
   CHECK(holds(why("a,b\n1,2,3\n"), "line 2: 3 fields instead of 2"));
   CHECK(holds(why("a,c\n1,2\n"), "no column \"b\" among a, c"));
   CHECK(holds(why("a,b,a\n"), "duplicate column \"a\""));
   CHECK(holds(why("a,b\n1,\"2\n"), "line 2, field 1: missing closing quote"));
   CHECK(holds(why("a,b\n\"1\"2,3\n"), "line 2, field 0: text after the closing quote"));
-  CHECK(holds(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is no i8"));
+  CHECK(holds(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is not i8"));
   CHECK(holds(why(""), "line 1: no header"));
   // a quoted line end counts as a line
   CHECK(holds(why("a,b,\"c\nd\"\n1,2,3\nx,1,1\n"), "line 4, field 0 (a)"));
@@ -185,7 +185,7 @@ TEST_CASE("csv: options that cannot be used are refused when the dataset is made
   };
   CHECK(holds(why({}), "no columns"));
   CHECK(holds(why({.columns = {{"a", dtype::f16, std::nullopt}}}), "column \"a\": type f16"));
-  CHECK(holds(why({.columns = {{"a", dtype::u8, "-1"}}}), "if_empty \"-1\" is no u8"));
+  CHECK(holds(why({.columns = {{"a", dtype::u8, "-1"}}}), "if_empty \"-1\" is not u8"));
   CHECK(holds(why({.columns = {{"", dtype::u8, std::nullopt}}}), "needs a name"));
   CHECK(holds(why({.columns = {{"a", dtype::u8, std::nullopt}}, .delimiter = '"'}), "delimiter"));
 }
