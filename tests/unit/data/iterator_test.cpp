@@ -367,7 +367,7 @@ TEST_CASE("iterator: a position past the rows of a file that shrank is refused")
   ports.storage.files["a"] = idx_bytes(0x0c, {3}, std::string(12, '\0'));
   auto why = failure_of([&] { it.restore_position(position); });
   CHECK(why.code == errc::corrupt);
-  CHECK(says(why.text, "row is 4, max 3"));
+  CHECK(says(why.text, "row is 4, at most 3 expected"));
 }
 
 TEST_CASE("iterator: one that belongs to no dataset says so") {
