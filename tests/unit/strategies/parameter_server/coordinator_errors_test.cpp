@@ -337,7 +337,9 @@ TEST_CASE(
 
 TEST_CASE("a variable that does not exist is told by its number") {
   small_cluster c;
-  auto step = [](worker_context& ctx) { variable::on_worker(ctx, static_cast<variable_id>(77)); };
+  auto step = [](worker_context& ctx) {
+    (void)detail::variable_in_step(ctx, static_cast<variable_id>(77));
+  };
   auto why = failure_of([&] { c.coordinator.schedule(step).fetch(); });
   CHECK(why.code == errc::unknown_variable);
   CHECK(says(why, "77"));
