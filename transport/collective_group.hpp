@@ -29,6 +29,10 @@ struct group_options {
   /// both sides that meet get `mismatch` at once, with the first difference. Else only the caller
   /// does, since members that go from epoch to epoch may differ for a while.
   bool lists_are_given = false;
+  /// Every member listened before its address was told, as where members exchange addresses: one
+  /// that refuses a call while an epoch forms has ended, and forming ends with `peer_lost` instead
+  /// of waiting for it until the deadline.
+  bool members_listen = false;
   /// Nobody else is on this network, as in a simulation: addresses need no token.
   bool network_is_private = false;
   /// The memory that this member may share, and with whom. None: what the environment's transport

@@ -322,9 +322,11 @@ failure differs(const worker_card& first, const std::string& first_name, const w
 result<std::shared_ptr<process_links>> process_links::make(
   const std::shared_ptr<worker_meeting>& meeting, const worker_card& card, time_point deadline,
   wait_listener told) {
-  auto group = worker_group::make(
-    meeting->env(), meeting->self(),
-    {.name = "workers", .listen = meeting->any_port(), .token = meeting->token()});
+  auto group = worker_group::make(meeting->env(), meeting->self(),
+                                  {.name = "workers",
+                                   .listen = meeting->any_port(),
+                                   .token = meeting->token(),
+                                   .members_listen = true});
   if (!group)
     return group.error();
   auto all = meeting->meet(encode(card, (*group)->address()), deadline, told);

@@ -76,6 +76,7 @@ result<void> group_core::form(group_epoch epoch, std::vector<collective_member> 
   spec_.locality =
     options_.locality.value_or(env_.transport.shares_memory() ? this_locality() : group_locality{});
   spec_.list_is_given = options_.lists_are_given;
+  spec_.members_listen = options_.members_listen;
   class_ = group_class::network;
   keeps_core_ = false;
   operation_ = 0;

@@ -16,6 +16,11 @@ constexpr duration dial_pause = std::chrono::milliseconds{2};
 constexpr duration compare_after = std::chrono::seconds{1};
 constexpr duration compare_pause = std::chrono::seconds{1};
 constexpr duration compare_dial_max = std::chrono::milliseconds{250}; // callers wait meanwhile
+// Members of higher rank call this one; those that don't are called, one at a time, to find out
+// whether they have ended.
+constexpr duration look_after = std::chrono::milliseconds{500};
+constexpr duration look_pause = std::chrono::milliseconds{250};
+constexpr duration look_dial_max = std::chrono::milliseconds{250}; // callers wait meanwhile
 // Between two looks at a channel without room.
 constexpr duration full_pause = std::chrono::milliseconds{1};
 
@@ -35,6 +40,7 @@ public:
       members_{hash_of(spec.members)},
       list_{spec.list_is_given ? list_text(spec.members) : std::string{}},
       compare_at_{after(env.clock.now(), compare_after)},
+      look_at_{after(env.clock.now(), look_after)},
       life_{env.random.draw("group.life")},
       peers_(spec.members.size()) {}
 
@@ -87,6 +93,8 @@ private:
         return {};
       if (auto same = compare_with_next(moved); !same)
         return same;
+      if (auto there = look_for_ended(); !there)
+        return there;
       const auto now = env_.clock.now();
       if (now >= deadline_)
         return missing();
@@ -139,6 +147,8 @@ private:
       until = std::min(until, compare_at_);
     else if (next_)
       poller_.watch(*next_, false);
+    if (spec_.members_listen)
+      until = std::min(until, look_at_);
     door_.watch(poller_);
     for (std::uint32_t rank = 0; rank < spec_.rank; ++rank) {
       if (peers_[rank].ready)
@@ -249,6 +259,34 @@ private:
     return {};
   }
 
+  /// Calls the next of the members that are to call this one and have not: it only matters whether
+  /// somebody listens there.
+  result<void> look_for_ended() {
+    const auto now = env_.clock.now();
+    if (!spec_.members_listen || now < look_at_)
+      return {};
+    look_at_ = after(now, look_pause);
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const auto rank = static_cast<std::uint32_t>(looked_at_++ % peers_.size());
+      if (rank <= spec_.rank || peers_[rank].ready)
+        continue;
+      auto link = env_.transport.connect(spec_.members[rank].address,
+                                         std::min(deadline_, after(now, look_dial_max)));
+      if (link)
+        (*link)->close();
+      else if (link.error().code == errc::connect_failed)
+        return ended(rank, link.error().text);
+      break;
+    }
+    return {};
+  }
+
+  failure ended(std::uint32_t rank, const std::string& why) {
+    outcome_.missing.push_back(rank);
+    return make_failure(errc::peer_lost, "group epoch " + epoch_text() + ": "
+                                           + name_of(spec_.members, rank) + " was lost: " + why);
+  }
+
   void end_compare() {
     if (!next_)
       return;
@@ -305,6 +343,8 @@ private:
       if (!link) {
         if (link.error().code == errc::invalid_argument)
           return link.error();
+        if (link.error().code == errc::connect_failed && spec_.members_listen)
+          return ended(rank, link.error().text);
         again(at, link.error().text);
         return false;
       }
@@ -455,6 +495,8 @@ private:
   enum class comparing : std::uint8_t { later, asked, done };
   comparing compares_ = comparing::later;
   time_point compare_at_;
+  time_point look_at_;
+  std::size_t looked_at_ = 0;       ///< members, in turn
   std::unique_ptr<channel> next_{}; ///< that is asked for its list
   frame_reader next_reader_{group_frame_limits};
   group_hello asked_next_{};

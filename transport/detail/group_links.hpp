@@ -146,14 +146,15 @@ struct epoch_spec {
   std::vector<collective_member> members{};
   std::uint32_t rank = 0;
   group_locality locality{};
-  bool list_is_given = false; ///< see `group_options::lists_are_given`
+  bool list_is_given = false;  ///< see `group_options::lists_are_given`
+  bool members_listen = false; ///< see `group_options::members_listen`
 };
 
 /// The outcome of `form_links`, which dials members of lower rank and waits for those of higher
 /// rank. Waits on the calling lane. `deadline` names who is missing, and `outcome.missing` gets
 /// their ranks; `fenced`: others are in a later epoch of the same list, or wait for this one there,
 /// `outcome.newest`; `mismatch`: they have another list, and for given lists where it differs;
-/// `wrong_peer`: another token.
+/// `wrong_peer`: another token; `peer_lost`: a member that listened refuses calls.
 struct forming_outcome {
   std::vector<std::uint32_t> missing{};
   group_epoch newest{};

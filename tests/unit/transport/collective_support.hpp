@@ -73,6 +73,7 @@ public:
       options.listen = has_ports ? "127.0.0.1:0" : "mem:0";
       options.spin = 50us;
       options.arena_bytes = arena_bytes;
+      options.members_listen = members_listen;
       if (by_ == carrier::process)
         options.locality = group_locality{7, 7};
       else if (by_ == carrier::host)
@@ -118,6 +119,7 @@ public:
   std::uint32_t size() const { return static_cast<std::uint32_t>(groups_.size()); }
   void destroy(std::size_t i) { groups_[i].reset(); }
   std::size_t arena_bytes = 0; ///< of those that are added next
+  bool members_listen = false; ///< the same
   environment& env() { return env_; }
   data_transport& transport() { return *transport_; }
 

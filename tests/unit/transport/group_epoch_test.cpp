@@ -94,6 +94,29 @@ TEST_CASE("epochs: a silent member ends an operation at its deadline, and is nam
   }
 }
 
+TEST_CASE("epochs: a member that ended before the first epoch was waited for until the deadline") {
+  for (const carrier by : all_carriers)
+    for (const std::size_t victim : {0u, 1u, 2u}) { // called by the others, both, calls the others
+      CAPTURE(name_of(by));
+      CAPTURE(victim);
+      test_group group{by};
+      group.members_listen = true;
+      group.add(3);
+      const auto all = group.members();
+      group.destroy(victim);
+      const auto begin = std::chrono::steady_clock::now();
+      const auto formed = group.collect(
+        [&](std::uint32_t, collective_group& g) { return g.form(group_epoch{1}, all, 30s); });
+      CHECK(seconds_since(begin) < 15);
+      for (std::size_t rank = 0; rank < 3; ++rank)
+        if (rank != victim) {
+          CHECK_MESSAGE((!formed[rank] && formed[rank].error().code == errc::peer_lost),
+                        text_of(formed[rank]));
+          CHECK_MESSAGE(has(formed[rank], "was lost"), text_of(formed[rank]));
+        }
+    }
+}
+
 TEST_CASE("epochs: a member that leaves is seen at once, and the survivors go on without it") {
   for (const carrier by : all_carriers) {
     CAPTURE(name_of(by));
