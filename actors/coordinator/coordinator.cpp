@@ -471,10 +471,13 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
 void coordinator_state::create_variables(std::vector<variable_spec> specs,
                                          std::shared_ptr<promise_slot<bool>> done) {
   struct answered_at_least { // should this actor end before the servers have answered
-    std::shared_ptr<promise_slot<bool>> done;
+    explicit answered_at_least(std::shared_ptr<promise_slot<bool>> to) : done{std::move(to)} {}
     ~answered_at_least() {
       done->set(make_failure(errc::unavailable, "the coordinator has ended"));
     }
+    answered_at_least(const answered_at_least&) = delete;
+    answered_at_least& operator=(const answered_at_least&) = delete;
+    std::shared_ptr<promise_slot<bool>> done;
   };
   auto guard = std::make_shared<answered_at_least>(std::move(done));
   create_shards_on_servers(std::move(specs), false, [guard](const failure& why) {
