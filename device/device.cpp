@@ -59,7 +59,7 @@ result<std::shared_ptr<device>> device::open(const environment& env,
   if (index >= *count)
     return make_failure(
       errc::device_unavailable,
-      to_string(id) + " does not exist: found " + std::to_string(*count) + " devices of that kind");
+      to_string(id) + " does not exist; number of devices of that kind: " + std::to_string(*count));
   auto facts = table->describe(index);
   if (!facts)
     return facts.error();

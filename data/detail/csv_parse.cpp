@@ -345,7 +345,7 @@ private:
       if (append_number(field.empty() && column.if_empty ? *column.if_empty : field, values_[i]))
         continue;
       return records_.fail(", field " + std::to_string(at_[i]) + " (" + column.name + "): \""
-                           + shown(field) + "\" is not " + to_string(column.type));
+                           + shown(field) + "\" is not a valid " + to_string(column.type));
     }
     return {};
   }
@@ -375,7 +375,7 @@ void check_csv_options(const csv_options& options) {
     if (options.header && x.name.empty())
       refuse(column + "needs a name to be found in the header");
     if (x.if_empty && !append_number(*x.if_empty, *type))
-      refuse(column + "if_empty \"" + *x.if_empty + "\" is not " + to_string(x.type));
+      refuse(column + "if_empty \"" + *x.if_empty + "\" is not a valid " + to_string(x.type));
   }
 }
 

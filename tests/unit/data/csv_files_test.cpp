@@ -58,7 +58,7 @@ TEST_CASE("csv: a decimal beyond a float's range is 0, a subnormal or an infinit
   CHECK(column_of<double>("a\n1e-400\n-1e400\n5.47382e-48\n1e-310\n", one(dtype::f64))
         == std::vector<double>{0, -big, 5.47382e-48, 1e-310});
   // An integer that does not fit is still an error.
-  CHECK(says(why_not("a\n300\n", one(dtype::u8)), "\"300\" is not u8"));
+  CHECK(says(why_not("a\n300\n", one(dtype::u8)), "\"300\" is not a valid u8"));
 }
 
 TEST_CASE("csv: blank lines at the end are passed over, one that records follow is named") {
@@ -69,7 +69,8 @@ TEST_CASE("csv: blank lines at the end are passed over, one that records follow 
   // One field that may be empty: every blank line is a record.
   CHECK(column_of<std::int32_t>("a\n1\n\n2\n\n", one(dtype::i32, "-1")) == ints{1, -1, 2, -1});
   // And an empty field in quotes is no blank line.
-  CHECK(says(why_not("a\n1\n\"\"\n", one(dtype::i32)), "line 3, field 0 (a): \"\" is not i32"));
+  CHECK(
+    says(why_not("a\n1\n\"\"\n", one(dtype::i32)), "line 3, field 0 (a): \"\" is not a valid i32"));
 }
 
 TEST_CASE("csv: lines end in CR, LF or both, also mixed and inside quotes") {
@@ -127,11 +128,11 @@ TEST_CASE("csv: blanks around quotes, quotes inside plain fields, and quotes tha
 }
 
 TEST_CASE("csv: messages have no raw bytes, and values in them are cut") {
-  CHECK(
-    says(why_not("a\n\x1b[31m\x07\x80\n", one(dtype::i32)), "\"\\x1b[31m\\x07\\x80\" is not i32"));
-  CHECK(says(why_not("a\n\"x\ny\"\n", one(dtype::i32)), "\"x\\ny\" is not i32"));
+  CHECK(says(why_not("a\n\x1b[31m\x07\x80\n", one(dtype::i32)),
+             "\"\\x1b[31m\\x07\\x80\" is not a valid i32"));
+  CHECK(says(why_not("a\n\"x\ny\"\n", one(dtype::i32)), "\"x\\ny\" is not a valid i32"));
   const auto cut = why_not("a\n" + std::string(5000, 'z') + "\n", one(dtype::i32));
-  CHECK(says(cut, "\"" + std::string(40, 'z') + "... (5000 bytes)\" is not i32"));
+  CHECK(says(cut, "\"" + std::string(40, 'z') + "... (5000 bytes)\" is not a valid i32"));
   CHECK(cut.size() < 200);
   std::string names = "\x01";
   for (int i = 0; i < 500; ++i)

@@ -160,17 +160,17 @@ TEST_CASE("csv: errors name file, line, field, column and value") {
     CHECK(says(out.text, "csv t.csv: line "));
     return out.text;
   };
-  CHECK(says(why("a,b\n1,2\nx,3\n"), "line 3, field 0 (a): \"x\" is not i8"));
-  CHECK(says(why("a,b\n128,2\n"), "line 2, field 0 (a): \"128\" is not i8"));
-  CHECK(says(why("b,a\n1,\n"), "line 2, field 1 (a): \"\" is not i8"));
-  CHECK(says(why("a,b\n1,2x\n"), "field 1 (b): \"2x\" is not f32"));
+  CHECK(says(why("a,b\n1,2\nx,3\n"), "line 3, field 0 (a): \"x\" is not a valid i8"));
+  CHECK(says(why("a,b\n128,2\n"), "line 2, field 0 (a): \"128\" is not a valid i8"));
+  CHECK(says(why("b,a\n1,\n"), "line 2, field 1 (a): \"\" is not a valid i8"));
+  CHECK(says(why("a,b\n1,2x\n"), "field 1 (b): \"2x\" is not a valid f32"));
   CHECK(says(why("a,b\n1\n"), "line 2: 1 fields instead of 2"));
   CHECK(says(why("a,b\n1,2,3\n"), "line 2: 3 fields instead of 2"));
   CHECK(says(why("a,c\n1,2\n"), "no column \"b\" among a, c"));
   CHECK(says(why("a,b,a\n"), "duplicate column \"a\""));
   CHECK(says(why("a,b\n1,\"2\n"), "line 2, field 1: missing closing quote"));
   CHECK(says(why("a,b\n\"1\"2,3\n"), "line 2, field 0: text after the closing quote"));
-  CHECK(says(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is not i8"));
+  CHECK(says(why("a,b\n1\"2,3\n"), "line 2, field 0 (a): \"1\\\"2\" is not a valid i8"));
   CHECK(says(why(""), "line 1: no header"));
   // a quoted line end counts as a line
   CHECK(says(why("a,b,\"c\nd\"\n1,2,3\nx,1,1\n"), "line 4, field 0 (a)"));
@@ -184,7 +184,7 @@ TEST_CASE("csv: options that cannot be used are refused when the dataset is made
   };
   CHECK(says(why({}), "no columns"));
   CHECK(says(why({.columns = {{"a", dtype::f16, std::nullopt}}}), "column \"a\": type f16"));
-  CHECK(says(why({.columns = {{"a", dtype::u8, "-1"}}}), "if_empty \"-1\" is not u8"));
+  CHECK(says(why({.columns = {{"a", dtype::u8, "-1"}}}), "if_empty \"-1\" is not a valid u8"));
   CHECK(says(why({.columns = {{"", dtype::u8, std::nullopt}}}), "needs a name"));
   CHECK(says(why({.columns = {{"a", dtype::u8, std::nullopt}}, .delimiter = '"'}), "delimiter"));
 }

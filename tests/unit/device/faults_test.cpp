@@ -19,7 +19,7 @@ TEST_CASE("fault 01: devices can't be counted") {
 TEST_CASE("fault 02: there is no device of that number") {
   fixture f;
   names(failure_of(device::open(f.env(), f.table, 3)), errc::device_unavailable,
-        {"gpu:3", "found 1 devices of that kind"});
+        {"gpu:3", "number of devices of that kind: 1"});
 }
 
 TEST_CASE("fault 03: a device can't be described") {
