@@ -5,23 +5,20 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <troupe/core/production_ports.hpp>
 
 #include "children.hpp"
+#include "free_ports.hpp"
 #include "launch_signals.hpp"
 #include "standstill.hpp"
 
@@ -31,39 +28,12 @@ namespace {
 
 namespace tr = troupe;
 
-/// A port of the loopback that nobody listens on now. Held until all were chosen.
-class free_port {
-public:
-  free_port() : fd_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof at;
-    if (fd_ < 0 || ::bind(fd_, reinterpret_cast<sockaddr*>(&at), size) != 0
-        || ::getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size) != 0)
-      tr::throw_failure(tr::errc::unavailable,
-                        std::string{"launcher: cannot bind a free port: "} + std::strerror(errno));
-    number_ = ntohs(at.sin_port);
-  }
-  ~free_port() {
-    if (fd_ >= 0)
-      ::close(fd_);
-  }
-  free_port(const free_port&) = delete;
-  free_port& operator=(const free_port&) = delete;
-  int number() const { return number_; }
-
-private:
-  int fd_;
-  int number_ = 0;
-};
-
 /// {"cluster": {"worker": ["127.0.0.1:4711", ...]}, "task": {...}}, up to the task's index.
 std::string cluster_text(std::uint32_t workers) {
-  std::vector<free_port> ports(workers);
+  const auto ports = free_loopback_ports(workers);
   std::string out = R"({"cluster": {"worker": [)";
   for (std::uint32_t i = 0; i < workers; ++i)
-    out += (i == 0 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + std::to_string(ports[i].number()) + "\"";
+    out += (i == 0 ? "\"127.0.0.1:" : ", \"127.0.0.1:") + std::to_string(ports[i]) + "\"";
   return out + R"(]}, "task": {"type": "worker", "index": )";
 }
 

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,26 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "../../tools/free_ports.hpp"
+
 extern char** environ; // NOLINT: POSIX
 
 /// Processes of the same program, for benches that need more than one.
 namespace bench {
 
-/// A port of this machine's loopback that nobody listened on a moment ago.
-inline std::uint16_t free_port() {
-  const int s = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  const bool ok = s >= 0 && ::bind(s, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0
-                  && ::getsockname(s, reinterpret_cast<sockaddr*>(&at), &size) == 0;
-  if (s >= 0)
-    ::close(s);
-  if (!ok)
-    throw std::runtime_error("no free port on 127.0.0.1");
-  return ntohs(at.sin_port);
-}
+/// A port of this machine's loopback that nobody listens on, and that no listener on port 0 gets.
+inline std::uint16_t free_port() { return tool::free_loopback_ports(1).front(); }
 
 /// A process that ends by SIGKILL when this object goes before the process has.
 ///
