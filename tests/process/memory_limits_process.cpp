@@ -6,24 +6,14 @@
 
 #include <sys/resource.h>
 
+#include "../support/sanitized.hpp"
 #include "../support/thrown.hpp"
 #include "counting_cluster.hpp"
 
 namespace {
 
-/// Address sanitizers reserve terabytes, so that a limit on addresses ends them at once: there the
-/// same calls are made without one, and must succeed.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool is_limited = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool is_limited = false;
-#else
-constexpr bool is_limited = true;
-#endif
-#else
-constexpr bool is_limited = true;
-#endif
+/// Under a sanitizer the same calls are made without a limit, and must succeed.
+constexpr bool is_limited = !troupe::testing::is_sanitized;
 
 constexpr rlim_t mib = rlim_t{1} << 20;
 
