@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/tensor.hpp>
 #include <troupe/strategies/replicas/distributed_values.hpp>
 #include <troupe/strategies/replicas/input_context.hpp>
 
