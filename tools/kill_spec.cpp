@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <troupe/core/random.hpp>
+
 namespace tool {
 
 namespace {
@@ -166,11 +168,7 @@ std::optional<tr::task_id> kill_plan::pick(const kill_spec& spec,
       fit.push_back(task);
   if (fit.empty())
     return std::nullopt;
-  // splitmix64
-  auto z = state_ += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return fit[static_cast<std::size_t>((z ^ (z >> 31)) % fit.size())];
+  return fit[static_cast<std::size_t>(tr::next_word(state_) % fit.size())];
 }
 
 std::vector<due_fault> kill_plan::due(std::int64_t now_ms, const std::vector<tr::task_id>& living) {

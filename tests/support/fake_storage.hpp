@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/core/random.hpp>
 
 /// A disk in memory that forgets, for tests of whatever writes files.
 namespace troupe::testing {
@@ -18,12 +19,7 @@ namespace troupe::testing {
 class choices {
 public:
   explicit choices(std::uint64_t seed) : state_{seed} {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return next_word(state_); }
   std::uint64_t below(std::uint64_t bound) { return bound == 0 ? 0 : next() % bound; }
 
 private:
