@@ -780,12 +780,7 @@ const std::string& runtime::address() const { return impl_->address_; }
 
 const runtime_options& runtime::options() const { return impl_->options_; }
 
-std::vector<device_info> runtime::devices() const {
-  std::vector<device_info> out;
-  for (auto& each : impl_->devices_->list())
-    out.push_back({.id = each.id, .facts = std::move(each.facts)});
-  return out;
-}
+std::vector<device_info> runtime::devices() const { return impl_->devices_->list(); }
 
 std::shared_ptr<device_context> runtime::device(const std::string& name) const {
   auto id = parse_device(name).value_or_throw();

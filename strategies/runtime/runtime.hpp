@@ -25,12 +25,6 @@ namespace detail {
 struct runtime_services;
 }
 
-/// A device of this process, opened or not.
-struct device_info {
-  device_id id{};
-  device_facts facts{};
-};
-
 /// The user's names for the addresses of a runtime, for errors.
 struct address_names {
   std::string coordinator = "coordinator_address"; ///< "TF_CONFIG chief[0]", "--troupe-coordinator"
