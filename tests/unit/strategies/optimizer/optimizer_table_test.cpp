@@ -10,7 +10,7 @@
 
 #include <troupe/actors/checkpoint/checkpoint_format.hpp>
 #include <troupe/actors/shards/shard.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/variables.hpp>
 #include <troupe/strategies/optimizer/optimizer.hpp>
 
 #include <caf/binary_deserializer.hpp>
