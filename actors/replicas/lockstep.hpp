@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/replicas/replica_operation.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/transport/collective_types.hpp>
@@ -24,6 +25,8 @@ struct replica_call {
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
   bool on_devices = false;       ///< of device tensors
+  /// What `kind` and `how` say, for a replica that stands in. Not compared: the words are.
+  replica_operation operation{};
   /// Options of the call; a replica that stands in has to give the same. Not compared here.
   collective_options options{};
   /// The work of a replica that stands in, after the call, so that its copies of variables stay

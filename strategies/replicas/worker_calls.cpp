@@ -4,6 +4,7 @@
 
 #include <troupe/actors/replicas/worker_links.hpp>
 #include <troupe/core/failure_codec.hpp>
+#include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 
 namespace troupe::detail {
 

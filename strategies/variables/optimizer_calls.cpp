@@ -52,7 +52,7 @@ void replica_context::apply(const distributed_variables& variables,
 
 void set_learning_rate(const distributed_variable& variable, float rate) {
   const auto& core = *variable.core();
-  if (core.caller("set_learning_rate").what != detail::variable_caller::kind::cross)
+  if (core.caller("set_learning_rate").what != detail::variable_context::cross)
     throw_failure(core.complaint(errc::wrong_state, "set_learning_rate",
                                  "must be called in cross-replica context"));
   if (auto why = complaint_of_rate(rate))

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include <troupe/actors/checkpoint/checkpoint_format.hpp>
-#include <troupe/strategies/parameter_server/parameter_server_strategy.hpp>
+#include <troupe/strategies/parameter_server/variable.hpp>
+#include <troupe/strategies/parameter_server/variable_options.hpp>
 #include <troupe/strategies/runtime/detail/cluster.hpp>
 
 namespace troupe::detail {

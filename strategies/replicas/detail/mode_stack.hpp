@@ -7,11 +7,17 @@
 #include <utility>
 
 #include <troupe/core/lane_context.hpp>
-#include <troupe/strategies/replicas/strategy.hpp>
+
+namespace troupe {
+class replica_context;
+} // namespace troupe
 
 /// The stack of contexts of a lane: who runs there, as whom. An empty stack means the default
 /// strategy's replica context. The frames stand on the lane's own stack, or in a scope object.
 namespace troupe::detail {
+
+class sync_state;
+struct scoped_creator; // variables/scopes.hpp
 
 enum class mode_kind : std::uint8_t {
   scope = 0,         ///< cross-replica context by `scope`
@@ -31,7 +37,7 @@ struct mode_frame {
   /// The device; the name. Of a replica and of cross-replica context: all names around it,
   /// "main/foo/", for what is outside it stands on another lane's stack.
   std::string text{};
-  std::shared_ptr<void> creator{};        ///< a variable_creator
+  std::shared_ptr<const scoped_creator> creator{};
   std::optional<std::uint32_t> logical{}; ///< the logical device for variables
   mode_frame* outer = nullptr;
 };
