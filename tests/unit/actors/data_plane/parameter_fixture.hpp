@@ -17,6 +17,7 @@
 namespace parameter_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 
 struct world {
   explicit world(memory_transport_options options = {})

@@ -9,6 +9,7 @@
 #include <troupe/actors/data_plane/server_caller.hpp>
 #include <troupe/actors/server/server_lane.hpp>
 
+#include "../../../support/tensors.hpp"
 #include "../data_plane/parameter_fixture.hpp"
 
 namespace parameter_test {
@@ -74,10 +75,6 @@ struct served {
   variables vars;
   std::vector<std::unique_ptr<running_server>> lanes{};
 };
-
-inline tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({static_cast<std::int64_t>(ids.size())}, ids);
-}
 
 /// Random scatters, reads and gathers, each compared with an array that had the same.
 inline void compare_with_array(served& x, unsigned seed, std::int64_t rows, std::size_t ids_max) {
