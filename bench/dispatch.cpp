@@ -308,11 +308,8 @@ void measure_processes(bench::report& out, bool compare) {
 // ----------------------------------------------------------------------------------------
 
 int serve(const std::string& role, const std::string& address) {
-  const auto colon = role.find(':');
   tr::runtime_options options{.workers = workers, .servers = 1};
-  options.task =
-    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task = bench::task_of(role);
   options.coordinator_address = address;
   return tr::runtime{options}.serve();
 }

@@ -250,11 +250,8 @@ private:
 
 int serve(const std::string& role, const std::string& address, const std::string& way) {
   meeting::open(tool::handed_down(0));
-  const auto colon = role.find(':');
   auto options = options_for(way);
-  options.task =
-    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task = bench::task_of(role);
   options.coordinator_address = address;
   if (options.task->job == tr::job_kind::worker)
     materials::of(0); // before the clock of the first round

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/troupe.hpp>
+
 #include "../../tools/free_ports.hpp"
 #include "../../tools/process/child_process.hpp"
 
@@ -22,6 +24,13 @@ inline tool::child_process run_again(std::vector<std::string> arguments,
   return tool::child_process{tool::child_command{.program = tool::own_program(),
                                                  .arguments = std::move(arguments),
                                                  .descriptors = std::move(descriptors)}};
+}
+
+/// The task of a process that was started as "worker:0" or "ps:1".
+inline troupe::task_id task_of(const std::string& role) {
+  const auto colon = role.find(':');
+  return {.job = role.substr(0, colon) == "ps" ? troupe::job_kind::ps : troupe::job_kind::worker,
+          .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
 }
 
 } // namespace bench
