@@ -160,6 +160,14 @@ TEST_CASE("child process: variables are set beside those of this process, or ins
   command.environment = {{"TROUPE_CHILD_TEST_B", "theirs"}, {"TROUPE_CHILD_TEST_C", "a=b c"}};
   CHECK(end_of(command).ok());
   CHECK(std::getenv("TROUPE_CHILD_TEST_C") == nullptr);
+  // Each once: a shell would take the last of two, getenv the first.
+  child_process lister{child_command{
+    .program = "env", .environment = command.environment, .capture = captured_output::output}};
+  std::vector<std::string> seen;
+  while (const auto line = lister.read_line(long_time))
+    if (line->starts_with("TROUPE_CHILD_TEST_B="))
+      seen.push_back(*line);
+  CHECK(seen == std::vector<std::string>{"TROUPE_CHILD_TEST_B=theirs"});
   ::unsetenv("TROUPE_CHILD_TEST_A");
   ::unsetenv("TROUPE_CHILD_TEST_B");
 }
