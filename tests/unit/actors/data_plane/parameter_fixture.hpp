@@ -14,6 +14,8 @@
 #include <troupe/transport/host_transport.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../../support/tensors.hpp"
+
 namespace parameter_test {
 
 using namespace troupe;

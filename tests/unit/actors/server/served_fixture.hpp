@@ -9,7 +9,6 @@
 #include <troupe/actors/data_plane/server_caller.hpp>
 #include <troupe/actors/server/server_lane.hpp>
 
-#include "../../../support/tensors.hpp"
 #include "../data_plane/parameter_fixture.hpp"
 
 namespace parameter_test {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <random>
 
-#include "../../../support/tensors.hpp"
 #include "../data_plane/parameter_fixture.hpp"
 
 using namespace parameter_test;
