@@ -12,7 +12,6 @@ namespace {
 namespace tr = troupe;
 
 constexpr std::int64_t period_ms_min = 10;
-constexpr std::uint32_t restarts_in_a_row_max = 10;
 
 tr::failure bad(const std::string& field, std::string_view value, const std::string& expected) {
   return tr::make_failure(tr::errc::bad_config,
@@ -214,12 +213,6 @@ std::vector<due_fault> kill_plan::end() {
     out.push_back({.task = x.task, .signal = fault_signal::stop, .resume = true});
   stopped_.clear();
   return out;
-}
-
-std::optional<std::int64_t> restart_delay_ms(std::uint32_t deaths) {
-  if (deaths == 0 || deaths > restarts_in_a_row_max)
-    return std::nullopt;
-  return std::min<std::int64_t>(100LL << (deaths - 1), 5'000);
 }
 
 } // namespace tool
