@@ -4,17 +4,17 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
 #include <vector>
 
 #include <troupe/core/exit_code.hpp>
-#include <troupe/core/mac.hpp>
 #include <troupe/messages/messages.hpp>
+#include <troupe/strategies/runtime/detail/address_rules.hpp>
 #include <troupe/strategies/runtime/detail/data_lane.hpp>
 #include <troupe/strategies/runtime/detail/runtime_impl.hpp>
+#include <troupe/strategies/runtime/detail/validate.hpp>
 #include <troupe/transport/host_transport.hpp>
 
 namespace troupe {
@@ -36,13 +36,7 @@ runtime_options with_trace(runtime_options options, tracer* trace) {
 
 runtime::impl::impl(runtime_options options, caf::actor_system* host)
   : options_{std::move(options)} {
-  check_options();
-  if (over_processes()) {
-    check_address(options_.coordinator_address, options_.names.coordinator);
-    check_address(options_.listen_address, options_.names.listen);
-    check_address(options_.data_listen_address, options_.names.data_listen);
-    check_apart();
-  }
+  detail::validate(options_).value_or_throw();
   ports_ = make_production_ports();
   transport_ = make_host_transport(
     ports_->clock(), {.shared_memory = options_.shared_memory, .trace = options_.trace});
@@ -61,67 +55,10 @@ runtime::impl::impl(runtime_options options, const runtime_host& host)
     env_{&host.env},
     system_{&host.system},
     network_{over_processes() ? host.network : caf::actor{}} {
-  check_options();
+  detail::validate_on_host(options_).value_or_throw();
   if (over_processes() && !network_)
     throw_failure(errc::bad_config, "runtime: the host has no network layer");
   start_or_end();
-}
-
-void runtime::impl::check_options() const {
-  if (options_.request_timeout < std::chrono::milliseconds{1})
-    throw_failure(errc::bad_config, "runtime: request_timeout is "
-                                      + std::to_string(options_.request_timeout.count())
-                                      + " ns, must be at least 1 ms");
-  if (is_synchronous())
-    return check_peers();
-  if (!over_processes() && options_.workers == 0)
-    throw_failure(errc::bad_config, "runtime: workers is 0, must be at least 1");
-  if (!over_processes() && options_.servers == 0)
-    throw_failure(errc::bad_config, "runtime: servers is 0, must be at least 1");
-}
-
-void runtime::impl::check_peers() const {
-  if (over_processes())
-    throw_failure(errc::bad_config, "runtime: task is " + to_string(*options_.task)
-                                      + " but peers are given: set either task or peers, not both");
-  if (options_.peer >= options_.peers.size())
-    throw_failure(errc::bad_config, "runtime: peer is " + std::to_string(options_.peer)
-                                      + ", there are " + std::to_string(options_.peers.size())
-                                      + " peers");
-  if (options_.peers.size() == 1) // nobody calls
-    return;
-  std::map<std::string, std::string> whose;
-  for (std::size_t i = 0; i < options_.peers.size(); ++i) {
-    const auto field = peer_name(i);
-    check_address(options_.peers[i], field);
-    if (split_address(options_.peers[i], field).port == 0)
-      throw_failure(errc::bad_config, "runtime: " + field + " is " + options_.peers[i]
-                                        + ": the port must be fixed, not 0");
-    if (const auto [at, is_new] = whose.emplace(options_.peers[i], field); !is_new)
-      throw_failure(errc::bad_config, "runtime: " + at->second + " and " + field
-                                        + " have the same address, " + options_.peers[i]);
-  }
-}
-
-/// "TF_CONFIG worker:1"; "peers[1]" of one that was given by hand.
-std::string runtime::impl::peer_name(std::size_t i) const {
-  if (options_.described_by.empty() || i >= options_.peer_tasks.size())
-    return "peers[" + std::to_string(i) + "]";
-  return options_.described_by + " " + options_.peer_tasks[i];
-}
-
-/// A worker or server calls the coordinator at a port that it knows, and listens at another.
-void runtime::impl::check_apart() const {
-  if (!is_coordinator()
-      && split_address(options_.coordinator_address, options_.names.coordinator).port == 0)
-    throw_failure(errc::bad_config,
-                  "runtime: " + options_.names.coordinator + " is " + options_.coordinator_address
-                    + ": " + to_string(*options_.task) + " needs the coordinator's port, not 0");
-  const bool has_port = split_address(options_.listen_address, options_.names.listen).port != 0;
-  if (has_port && !is_coordinator() && options_.listen_address == options_.coordinator_address)
-    throw_failure(errc::bad_config, "runtime: " + options_.names.coordinator + " and "
-                                      + options_.names.listen + " are the same address, "
-                                      + options_.listen_address);
 }
 
 void runtime::impl::start_or_end() {
@@ -197,39 +134,6 @@ void runtime::impl::let_go() {
   }
 }
 
-void runtime::impl::check_address(const std::string& text, const std::string& field) const {
-  auto host = split_address(text, field).host;
-  bool loopback = host == "localhost" || host == "::1" || host.starts_with("127.");
-  if (!loopback && options_.token.empty())
-    throw_failure(errc::bad_config,
-                  "runtime: " + field + " is " + text
-                    + ", which is reachable from other machines: a token is required; "
-                    + std::string{token_advice});
-}
-
-auto runtime::impl::split_address(const std::string& text, const std::string& field)
-  -> address_parts {
-  auto colon = text.rfind(':');
-  address_parts out;
-  unsigned long port = 0;
-  try {
-    if (colon == std::string::npos || colon == 0)
-      throw std::invalid_argument{"no colon"};
-    std::size_t used = 0;
-    port = std::stoul(text.substr(colon + 1), &used);
-    if (used != text.size() - colon - 1 || port > 65535)
-      throw std::invalid_argument{"port"};
-  } catch (const std::exception&) {
-    throw_failure(errc::bad_config, "runtime: " + field + " is '" + text
-                                      + "', expected host:port with a port from 0 to 65535");
-  }
-  out.host = text.substr(0, colon);
-  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
-    out.host = out.host.substr(1, out.host.size() - 2);
-  out.port = static_cast<std::uint16_t>(port);
-  return out;
-}
-
 void runtime::impl::make_system(caf::actor_system* host) {
   if (host) {
     if (over_processes() && !host->has_middleman())
@@ -277,7 +181,8 @@ membership_actor_options runtime::impl::membership_settings() {
   membership_ended_ = std::make_shared<promise_slot<bool>>(*env_);
   out.ended = membership_ended_;
   if (over_processes()) {
-    auto at = split_address(options_.coordinator_address, options_.names.coordinator);
+    auto at = detail::parse_host_port(options_.coordinator_address, options_.names.coordinator)
+                .value_or_throw();
     out.network = network_;
     out.listen_host = at.host;
     out.listen_port = at.port;
@@ -364,12 +269,12 @@ void runtime::impl::follow_worker(const worker_actor& actor, const local_member&
 
 /// The coordinator takes links where its data plane listens, on another port.
 void runtime::impl::make_control(bool listen) {
-  const auto& at = options_.data_listen_address;
   control_ = std::make_shared<control_plane>(
     *env_, *system_,
-    control_lane_options{.address = listen ? at.substr(0, at.rfind(':')) + ":0" : std::string{},
-                         .cluster = options_.cluster_name,
-                         .token = options_.token});
+    control_lane_options{
+      .address = listen ? detail::with_free_port(options_.data_listen_address) : std::string{},
+      .cluster = options_.cluster_name,
+      .token = options_.token});
 }
 
 void runtime::impl::start_coordinator() {
@@ -427,8 +332,10 @@ member_options runtime::impl::member_settings(const task_id& task, local_member&
     return out;
   }
   out.say = notices();
-  auto to = split_address(options_.coordinator_address, options_.names.coordinator);
-  auto at = split_address(options_.listen_address, options_.names.listen);
+  auto to = detail::parse_host_port(options_.coordinator_address, options_.names.coordinator)
+              .value_or_throw();
+  auto at =
+    detail::parse_host_port(options_.listen_address, options_.names.listen).value_or_throw();
   out.network = network_;
   out.coordinator_host = to.host;
   out.coordinator_port = to.port;

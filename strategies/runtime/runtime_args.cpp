@@ -9,6 +9,7 @@
 #include <troupe/core/production_ports.hpp>
 #include <troupe/strategies/cluster/cluster_resolver.hpp>
 #include <troupe/strategies/cluster/cluster_roles.hpp>
+#include <troupe/strategies/runtime/detail/address_rules.hpp>
 #include <troupe/strategies/runtime/runtime.hpp>
 
 namespace troupe {
@@ -103,7 +104,7 @@ void apply_cluster(runtime_options& options, const cluster_spec& spec, const own
         options.task_addresses[{.job = job, .index = index}] = spec.task_address(name, index);
   }
   // the one port a task is for control; data takes another on the same host
-  options.data_listen_address = own_address.substr(0, own_address.rfind(':')) + ":0";
+  options.data_listen_address = detail::with_free_port(own_address);
   options.names.data_listen = what + " " + task_words(*own.type, task.index);
 }
 

@@ -38,10 +38,6 @@ public:
 
 private:
   friend class runtime;
-  struct address_parts {
-    std::string host{};
-    std::uint16_t port = 0;
-  };
   /// A member that runs in this process.
   struct local_member {
     task_id task{};
@@ -52,14 +48,8 @@ private:
   };
   class data_lane;
 
-  static address_parts split_address(const std::string& text, const std::string& field);
-  void check_address(const std::string& text, const std::string& field) const;
-  void check_apart() const;
-  std::string peer_name(std::size_t i) const;
   bool over_processes() const { return options_.task.has_value(); }
   bool is_synchronous() const { return !options_.peers.empty(); }
-  void check_options() const;
-  void check_peers() const;
   void make_system(caf::actor_system* host);
   void start_or_end();
   void let_go();
