@@ -11,6 +11,7 @@
 #include <troupe/core/ids.hpp>
 #include <troupe/device/context.hpp>
 #include <troupe/strategies/runtime/fwd.hpp>
+#include <troupe/strategies/runtime/runtime_host.hpp>
 #include <troupe/strategies/runtime/runtime_options.hpp>
 
 namespace troupe {
@@ -18,31 +19,14 @@ namespace troupe {
 class cluster_resolver;
 
 namespace detail {
+class runtime_process;
 struct runtime_services;
-}
+} // namespace detail
 
 /// A device of this process, opened or not.
 struct device_info {
   device_id id{};
   device_facts facts{};
-};
-
-/// Makes a host's configuration fit for Troupe, before its actor system is built: message types and
-/// scheduler settings, with `network` also CAF's network layer and a random node id. Without it a
-/// host's system works within one process only; over processes `runtime` refuses a system without
-/// the network layer, but cannot see whether the message types are registered.
-void configure(caf::actor_system_config& config, bool network = false);
-
-/// Ports and network that a host brings: a simulator, or a program with a network of its own. All
-/// of it outlives the runtime.
-struct runtime_host {
-  /// Made from a configuration that went through `configure`.
-  caf::actor_system& system;
-  /// Ports of the host. The tracer of this environment is used, `runtime_options::trace` is not.
-  const environment& env;
-  /// An actor that speaks the protocol of CAF's middleman (publish, connect). Used only over
-  /// processes.
-  caf::actor network;
 };
 
 /// One process of a cluster, or a whole cluster in one process. Owns the actors and threads that it
@@ -137,8 +121,7 @@ public:
   const std::shared_ptr<detail::runtime_services>& services() const;
 
 private:
-  class impl;
-  std::unique_ptr<impl> impl_;
+  std::unique_ptr<detail::runtime_process> process_;
 };
 
 } // namespace troupe
