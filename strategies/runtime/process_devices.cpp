@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/device/context.hpp>
+#include <troupe/messages/devices.hpp>
 
 namespace troupe::detail {
 

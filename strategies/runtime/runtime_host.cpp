@@ -1,7 +1,7 @@
 #include <troupe/strategies/runtime/runtime_host.hpp>
 
 #include <troupe/core/caf_compat.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/registration.hpp>
 
 namespace troupe {
 

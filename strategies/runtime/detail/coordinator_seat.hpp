@@ -6,6 +6,7 @@
 
 #include <troupe/actors/coordinator/coordinator.hpp>
 #include <troupe/actors/membership/membership.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/strategies/runtime/detail/cluster.hpp>
 #include <troupe/strategies/runtime/detail/process_role.hpp>
 

@@ -7,6 +7,7 @@
 #include <troupe/actors/control_plane/control_plane.hpp>
 #include <troupe/actors/server/data_server.hpp>
 #include <troupe/actors/worker/worker.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/strategies/runtime/detail/local_member.hpp>
 #include <troupe/strategies/runtime/detail/process_role.hpp>
 #include <troupe/strategies/runtime/detail/server_dialer.hpp>

@@ -6,7 +6,7 @@
 
 #include <troupe/actors/data_plane/remote_server_link.hpp>
 #include <troupe/actors/data_plane/server_vault.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/strategies/runtime/runtime_options.hpp>
 
 namespace troupe::detail {
