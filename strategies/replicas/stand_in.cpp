@@ -75,7 +75,7 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
   if (next->kind == "barrier") {
     barrier();
     if (next->for_silent)
-      next->for_silent(*this);
+      next->for_silent();
   } else if (next->kind == "all_reduce") {
     const auto op = neutral_op(next->how);
     std::vector<tensor> xs;
@@ -99,7 +99,7 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
   return true;
 }
 
-void replica_context::tell_silent(std::function<void(replica_context&)> f) {
+void replica_context::tell_silent(std::function<void()> f) {
   if (live_ == 0 || live_ == state_->count())
     return;
   state_->collective(local_, {.kind = "barrier", .for_silent = std::move(f)},
