@@ -73,8 +73,8 @@ public:
   /// Whether the thread still has its place, or was given up.
   bool is_in_place(const post& who) const { return number(who.place) == who.number; }
 
-  /// For a thread's loop: waits for the next work and takes it. None: the thread has to leave, since
-  /// it was given up, or the pool was closed and no work is left. `take`: gives work, or none
+  /// For a thread's loop: waits for the next work and takes it. None: the thread has to leave,
+  /// since it was given up, or the pool was closed and no work is left. `take`: gives work, or none
   /// (something that converts to false); `wait`: lets go of the lock until there may be news.
   template <class Take, class Wait>
   auto next_work(const post& mine, Take take, Wait wait) -> decltype(take()) {

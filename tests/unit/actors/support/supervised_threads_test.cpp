@@ -154,17 +154,16 @@ TEST_CASE("supervised_threads: a thread waits for work, and leaves when it was g
   std::optional<int> work;
   int waits = 0;
   const auto take = [&] { return std::exchange(work, std::nullopt); };
-  CHECK(pool.next_work({0, 0}, take,
-                       [&] {
-                         if (++waits == 2)
-                           work = 7;
-                       })
-        == 7);
+  CHECK(pool.next_work({0, 0}, take, [&] {
+    if (++waits == 2)
+      work = 7;
+  }) == 7);
   CHECK(waits == 2);
   work = 8;
   CHECK_FALSE(pool.next_work({0, 5}, take, [] {})); // another thread's number
   CHECK(work == 8);
-  CHECK_FALSE(pool.next_work({0, 0}, [] { return std::optional<int>{}; }, [&] { pool.give_up(0); }));
+  CHECK_FALSE(pool.next_work(
+    {0, 0}, [] { return std::optional<int>{}; }, [&] { pool.give_up(0); }));
 }
 
 TEST_CASE("supervised_threads: once closed, a thread takes what is left and leaves") {
