@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <troupe/core/exit_code.hpp>
+#include <troupe/core/lane_context.hpp>
 #include <troupe/core/mac.hpp>
 #include <troupe/messages/messages.hpp>
 #include <troupe/strategies/runtime/detail/data_lane.hpp>
