@@ -3,6 +3,13 @@
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/planted.hpp>
 #include <troupe/core/readable_name.hpp>
+#include <troupe/messages/admission.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/program.hpp>
+#include <troupe/messages/settlement.hpp>
+#include <troupe/messages/terms.hpp>
+#include <troupe/messages/tick.hpp>
+#include <troupe/messages/variables.hpp>
 
 #include <algorithm>
 

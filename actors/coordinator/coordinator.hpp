@@ -1,10 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,7 +20,13 @@
 #include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/core/limits.hpp>
 #include <troupe/core/promise.hpp>
+#include <troupe/core/specs.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/message_header.hpp>
+#include <troupe/messages/resources.hpp>
+#include <troupe/messages/server_statistics.hpp>
 
 namespace troupe {
 

@@ -6,6 +6,11 @@
 #include <troupe/actors/coordinator/coordinator.hpp>
 
 #include <troupe/core/planted.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/program.hpp>
+#include <troupe/messages/settlement.hpp>
+#include <troupe/messages/snapshots.hpp>
+#include <troupe/messages/tick.hpp>
 
 namespace troupe {
 

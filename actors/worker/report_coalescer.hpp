@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe {
 

@@ -2,7 +2,8 @@
 
 #include <memory>
 
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <troupe/actors/worker/detail/step_runner.hpp>
+#include <troupe/messages/membership.hpp>
 
 namespace troupe {
 

@@ -14,7 +14,9 @@
 #include <troupe/actors/worker/worker_routes.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/limits.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/fwd.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe {
 
