@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <troupe/core/production_ports.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 // The lanes of a worker without its actor: what they report, in which order, and what ends them.
