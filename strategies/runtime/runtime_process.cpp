@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <troupe/core/exit_code.hpp>
+#include <troupe/core/lane_context.hpp>
 #include <troupe/strategies/runtime/detail/make_role.hpp>
 #include <troupe/strategies/runtime/detail/validate.hpp>
 
