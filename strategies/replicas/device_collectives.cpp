@@ -9,6 +9,7 @@
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/gradient_reducer.hpp>
 #include <troupe/strategies/replicas/replica_context.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
 

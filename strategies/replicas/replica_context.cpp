@@ -10,6 +10,7 @@
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/detail/tensor_rows.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
 

@@ -15,7 +15,7 @@
 #include <troupe/strategies/replicas/gradient_reducer.hpp>
 #include <troupe/strategies/replicas/replica_types.hpp>
 #include <troupe/strategies/sharding/embedding.hpp>
-#include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// What a replica's function calls. `merge_call` is defined in strategy.hpp, `update` in
 /// strategy_extended.hpp.

@@ -4,6 +4,7 @@
 #include <troupe/strategies/replicas/detail/replica_calls.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 #include <troupe/strategies/replicas/replica_context.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 /// Replicas that have no data in a step: they make the calls of the others, with what changes
 /// nothing.

@@ -1,5 +1,3 @@
-#include <troupe/messages/devices.hpp>
-#include <troupe/messages/replicas.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 
 #include <utility>
@@ -7,6 +5,8 @@
 #include <troupe/actors/replicas/worker_links.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/device/context.hpp>
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/replicas.hpp>
 #include <troupe/strategies/replicas/detail/mode_stack.hpp>
 
 namespace troupe::detail {

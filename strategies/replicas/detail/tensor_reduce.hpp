@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <troupe/core/tensor.hpp>
-#include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// Reductions of whole host tensors. Pure functions; any thread.
 namespace troupe::detail {

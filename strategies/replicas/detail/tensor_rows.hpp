@@ -4,7 +4,7 @@
 #include <span>
 
 #include <troupe/core/tensor.hpp>
-#include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// Host tensors one behind the other. Pure functions; any thread.
 namespace troupe::detail {

@@ -7,7 +7,7 @@
 
 #include <troupe/core/tensor.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
-#include <troupe/transport/collective_group.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// Calls that the workers of a strategy make together, beside their replicas. All call the same, in
 /// the same order; within one process they cost nothing. Throws what ended them, naming `what` and
