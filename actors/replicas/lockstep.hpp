@@ -16,8 +16,6 @@
 /// locks.
 namespace troupe {
 
-class replica_context; // strategies/replicas/strategy.hpp
-
 /// A call that every replica makes: a collective operation, or a merge call.
 struct replica_call {
   std::string kind{}; ///< "all_reduce", "merge_call"
@@ -31,7 +29,7 @@ struct replica_call {
   collective_options options{};
   /// The work of a replica that stands in, after the call, so that its copies of variables stay
   /// equal to the others'. Not compared.
-  std::function<void(replica_context&)> for_silent{};
+  std::function<void()> for_silent{};
   friend bool operator==(const replica_call& a, const replica_call& b) {
     return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes
            && a.on_devices == b.on_devices;

@@ -127,7 +127,7 @@ public:
   void set_placed(std::vector<std::shared_ptr<const detail::placed_input>> inputs);
   /// For variables: runs `f`, which the replicas with data have just run, on those without data
   /// too. Costs nothing in steps where all have data.
-  void tell_silent(std::function<void(replica_context&)> f);
+  void tell_silent(std::function<void()> f);
   /// For the strategy: makes the calls that the other replicas make, with no data of its own.
   void stand_in(const std::vector<bool>& silent);
 

@@ -52,7 +52,7 @@ void replica_context::stand_in_on_host(const replica_call& next) {
     case operation_kind::barrier:
       barrier();
       if (next.for_silent)
-        next.for_silent(*this);
+        next.for_silent();
       return;
     case operation_kind::all_reduce: (void)all_reduce(operation.op, given, next.options); return;
     case operation_kind::all_gather:
@@ -74,7 +74,7 @@ bool replica_context::stand_in_once(const std::vector<bool>& silent) {
   return true;
 }
 
-void replica_context::tell_silent(std::function<void(replica_context&)> f) {
+void replica_context::tell_silent(std::function<void()> f) {
   if (live_ == 0 || live_ == state_->count())
     return;
   auto call = detail::described({.kind = operation_kind::barrier});

@@ -67,7 +67,7 @@ cross_replica_here::cross_replica_here(const std::shared_ptr<sync_state>& of, st
   push_frame(*frame_);
 }
 
-cross_replica_here::~cross_replica_here() { current_context().modes = frame_->outer; }
+cross_replica_here::~cross_replica_here() { (void)exchange_lane_local(frame_->outer); }
 
 void run_replicas(const std::shared_ptr<sync_state>& state,
                   std::function<void(replica_context&, std::uint32_t)> body) {
@@ -132,9 +132,7 @@ void strategy::set_committed_steps(std::int64_t k) const {
 
 namespace {
 
-std::shared_ptr<sync_state> chosen() {
-  return std::static_pointer_cast<sync_state>(current_context().chosen);
-}
+std::shared_ptr<sync_state> chosen() { return lane_kept<sync_state>(); }
 
 /// Of the default strategy, for who asks outside any run.
 replica_context& standard_replica() {
@@ -179,7 +177,7 @@ void experimental_set_strategy(std::optional<strategy> to) {
   if (innermost_mode())
     throw_failure(errc::wrong_state,
                   "experimental_set_strategy: must not be called inside a strategy's scope");
-  current_context().chosen = to && !to->state()->is_standard() ? to->state() : nullptr;
+  keep_on_lane<sync_state>(to && !to->state()->is_standard() ? to->state() : nullptr);
 }
 
 } // namespace troupe

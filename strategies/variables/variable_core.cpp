@@ -208,7 +208,7 @@ void variable_core::settle_here(const variable_caller& by, mutation_kind kind, c
 void variable_core::settle(const variable_caller& by, mutation_kind kind, const tensor& values,
                            const tensor& indices) const {
   settle_here(by, kind, values, indices);
-  by.ctx->tell_silent([self = shared_from_this(), kind, values, indices](replica_context&) {
+  by.ctx->tell_silent([self = shared_from_this(), kind, values, indices] {
     self->settle_here(self->caller(name_of(kind)), kind, values, indices);
   });
   if (is_shared())

@@ -63,9 +63,6 @@ private:
   std::weak_ptr<coordinator_front> front_{};
 };
 
-/// "m", "v"; "accumulator"; "momentum": names of the slots in a checkpoint.
-std::vector<std::string> slot_names(const optimizer_spec& spec);
-
 /// A learning rate that was set by hand, in the checkpoint's extras as "learning_rate/NAME": a
 /// decimal number that reads back to the same bits. Without one the optimizer's schedule holds.
 void save_rate(checkpoint_writer& to, const std::string& name, std::optional<float> rate);

@@ -42,7 +42,7 @@ struct mode_frame {
   mode_frame* outer = nullptr;
 };
 
-inline mode_frame* innermost_frame() { return static_cast<mode_frame*>(current_context().modes); }
+inline mode_frame* innermost_frame() { return lane_local<mode_frame>(); }
 
 /// The innermost frame that says who runs; null: nobody, and the default strategy's replica.
 inline mode_frame* innermost_mode() {
@@ -54,11 +54,11 @@ inline mode_frame* innermost_mode() {
 
 inline void push_frame(mode_frame& frame) {
   frame.outer = innermost_frame();
-  current_context().modes = &frame;
+  (void)exchange_lane_local(&frame);
 }
 
 /// Takes `frame` away. @pre it is the innermost
-inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer; }
+inline void pop_frame(mode_frame& frame) { (void)exchange_lane_local(frame.outer); }
 
 /// Takes a frame away wherever it stands on this lane's stack, if it does.
 void drop_frame(mode_frame& frame);
@@ -73,7 +73,7 @@ std::string name_prefix();
 class frame_here {
 public:
   explicit frame_here(mode_frame frame) : frame_{std::move(frame)} { push_frame(frame_); }
-  ~frame_here() { current_context().modes = frame_.outer; }
+  ~frame_here() { (void)exchange_lane_local(frame_.outer); }
   frame_here(const frame_here&) = delete;
   frame_here& operator=(const frame_here&) = delete;
   mode_frame& operator*() { return frame_; }
