@@ -4,17 +4,23 @@
 
 namespace troupe {
 
+namespace {
+
+/// What the proof covers.
+std::string text_of(const hello_meta& hello, std::string_view purpose) {
+  return hello.cluster + "\n" + to_string(hello.task) + "\n" + std::to_string(hello.inc.nonce)
+         + "\n" + std::to_string(value_of(hello.term)) + "\n" + std::string{purpose};
+}
+
+} // namespace
+
 std::string hello_code(const hello_meta& hello, const std::string& token,
                        std::string_view purpose) {
-  if (token.empty())
-    return {};
-  return message_code(
-    token, hello.cluster + "\n" + to_string(hello.task) + "\n" + std::to_string(hello.inc.nonce)
-             + "\n" + std::to_string(value_of(hello.term)) + "\n" + std::string{purpose});
+  return token_proof(token, text_of(hello, purpose));
 }
 
 bool has_token(const hello_meta& hello, const std::string& token, std::string_view purpose) {
-  return same_code(hello.token, hello_code(hello, token, purpose));
+  return proves_token(hello.token, token, text_of(hello, purpose));
 }
 
 std::string token_refusal(const hello_meta& hello, const std::string& token, std::string_view who) {
