@@ -141,7 +141,7 @@ void control_lane::connect(const dial_order& order) {
                    .receiver = {},
                    .term = order.term,
                    .token = {}};
-  hello.token = hello_code(hello, options_.token, hello_purpose::link);
+  hello.token = hello_code(hello, options_.token, hello_use::link);
   s.link->send(link_kind::hello, 0, encode_meta(std::move(hello)));
 }
 
@@ -262,7 +262,7 @@ std::optional<failure> control_lane::refuse(const hello_meta& hello) const {
   if (hello.cluster != options_.cluster)
     return stranger("cluster '" + hello.cluster.substr(0, 100) + "', expected '" + options_.cluster
                     + "'");
-  if (!has_token(hello, options_.token, hello_purpose::link))
+  if (!has_token(hello, options_.token, hello_use::link))
     return stranger(token_refusal(hello, options_.token, "this process"));
   if (hello.task.job != job_kind::worker || hello.inc.counter == 0)
     return stranger("only workers may open a link");

@@ -28,7 +28,7 @@ result<void> data_session::greet(const environment& env, const data_peer& peer,
                    peer.receiver,
                    peer.term,
                    {}};
-  hello.token = hello_code(hello, peer.token, hello_purpose::data);
+  hello.token = hello_code(hello, peer.token);
   outgoing_frame frame;
   frame.kind = static_cast<std::uint8_t>(data_kind::hello);
   frame.meta = encode_meta(std::move(hello));

@@ -36,18 +36,19 @@ struct outcome_meta {
   TROUPE_FIELDS(outcome_meta, why)
 };
 
-/// What a channel is for: a hello for one opens no other.
-namespace hello_purpose {
-inline constexpr std::string_view data = "data"; ///< a server's or the blobs' channel
-inline constexpr std::string_view link = "link"; ///< a worker's link to its coordinator
-} // namespace hello_purpose
+/// What a channel is for that opens with a `hello_meta`. A code for one use opens no other.
+enum class hello_use : std::uint8_t {
+  data, ///< of a worker to a server's shards, or to blobs
+  link, ///< of the control plane
+};
 
-/// Shows that the sender knows the cluster's token without sending it: HMAC-SHA256 under the token
-/// of (cluster, task, nonce, term, purpose). Empty without a token.
-std::string hello_code(const hello_meta& hello, const std::string& token, std::string_view purpose);
+/// Shows that the sender knows the cluster's token without sending it: the `token_proof` of
+/// (cluster, task, nonce, term, use). Empty without a token.
+std::string hello_code(const hello_meta& hello, const std::string& token,
+                       hello_use use = hello_use::data);
 
 /// Whether the hello shows that its sender has the same token, or none as this process.
-bool has_token(const hello_meta& hello, const std::string& token, std::string_view purpose);
+bool has_token(const hello_meta& hello, const std::string& token, hello_use use = hello_use::data);
 
 /// What a refusal says of a hello without the right token. `who`: this process, as in "this
 /// server".

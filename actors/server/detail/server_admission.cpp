@@ -51,7 +51,7 @@ std::optional<failure> server_admission::refuse_stranger(const hello_meta& hello
     return stranger(to_string(hello.task));
   if (hello.cluster != cluster_)
     return stranger("cluster '" + hello.cluster + "', expected '" + cluster_ + "'");
-  if (!has_token(hello, token_, hello_purpose::data))
+  if (!has_token(hello, token_))
     return stranger(token_refusal(hello, token_, "this server"));
   return std::nullopt;
 }

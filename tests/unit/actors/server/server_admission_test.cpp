@@ -12,7 +12,7 @@ constexpr task_id worker_3{job_kind::worker, 3};
 hello_meta hello_of(const std::string& token = "secret") {
   hello_meta out{
     .cluster = "test", .task = worker_3, .inc = {2, 77}, .receiver = {}, .term = term_no{4}};
-  out.token = hello_code(out, token, hello_purpose::data);
+  out.token = hello_code(out, token);
   return out;
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("server_admission: an older term than the store's is superseded") {
   CHECK(x.code_of(hello_of()) == errc::superseded);
   auto hello = hello_of();
   hello.term = term_no{5};
-  hello.token = hello_code(hello, "secret", hello_purpose::data);
+  hello.token = hello_code(hello, "secret");
   CHECK(x.code_of(hello) == errc::none);
 }
 
