@@ -20,6 +20,14 @@ std::string message_code(std::string_view key, std::string_view text) {
   return hex;
 }
 
+std::string token_proof(std::string_view token, std::string_view text) {
+  return token.empty() ? std::string{} : message_code(token, text);
+}
+
+bool proves_token(std::string_view proof, std::string_view token, std::string_view text) {
+  return same_code(proof, token_proof(token, text));
+}
+
 bool same_code(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }

@@ -1,13 +1,14 @@
 #include <troupe/messages/link_codec.hpp>
 
-#include <stdexcept>
+#include <utility>
 
 #include <caf/make_message.hpp>
 
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
 
-#include <troupe/core/payload.hpp>
+#include <troupe/core/caf_compat.hpp>
+#include <troupe/core/frame_meta.hpp>
 #include <troupe/messages/admission.hpp>
 #include <troupe/messages/closures.hpp>
 #include <troupe/messages/resources.hpp>
@@ -32,17 +33,10 @@ std::string write(caf::message& what) {
 
 template <class T>
 result<caf::message> read(std::string_view bytes, const char* name) {
-  try {
-    T x{};
-    checked_reader in{bytes};
-    in(x);
-    if (in.rest_bytes() == 0)
-      return box(std::move(x));
-    return make_failure(errc::bad_frame,
-                        std::string{name} + ": " + std::to_string(in.rest_bytes()) + " bytes left");
-  } catch (const std::length_error& e) {
-    return make_failure(errc::bad_frame, std::string{name} + ": " + e.what());
-  }
+  auto x = decode_meta<T>(bytes, name);
+  if (!x)
+    return x.error();
+  return box(std::move(*x));
 }
 
 } // namespace

@@ -4,8 +4,7 @@
 #include <new>
 #include <utility>
 
-#include <troupe/actors/data_plane/parameter_protocol.hpp>
-#include <troupe/core/mac.hpp>
+#include <troupe/actors/support/hello_meta.hpp>
 
 namespace troupe {
 
@@ -22,17 +21,17 @@ std::string name_of(const link_owner& owner) {
 
 } // namespace
 
-struct control_lane::session {
+struct control_lane::session : served_channel {
+  channel& wire() { return link->wire(); }
+  void close() { link->close(); }
+
   std::shared_ptr<control_link> link{};
   link_owner owner{};
   bool dialled = false;
   bool up = false;
-  bool ending = false; ///< goodbye is said: what is queued goes out, nothing is read
-  bool ended = false;
+  bool ending = false;       ///< goodbye is said: what is queued goes out, nothing is read
   time_point until = never;  ///< when its hello or its end is late
   time_point end_at = never; ///< when to say goodbye
-  bool watched = false;
-  bool watched_send = false;
 };
 
 control_lane::control_lane(const environment& env, control_lane_options options,
@@ -40,58 +39,44 @@ control_lane::control_lane(const environment& env, control_lane_options options,
   : env_{env},
     options_{std::move(options)},
     events_{events},
-    poller_{env.transport.make_poller()} {}
+    poller_{env.transport.make_poller()},
+    links_{poller_} {}
 
-control_lane::~control_lane() { close_all(); }
+control_lane::~control_lane() = default;
 
 result<std::string> control_lane::open() {
   auto made = env_.transport.listen(options_.address);
   if (!made)
     return made.error();
-  listener_ = std::move(*made);
-  return listener_->address();
+  auto address = (*made)->address();
+  links_.listen(std::move(*made));
+  return address;
 }
 
 void control_lane::run() {
   struct at_end { // also when a simulated process ends in the middle
-    control_lane& lane;
-    ~at_end() { lane.close_all(); }
-  } guard{*this};
+    channel_loop<session>& links;
+    ~at_end() { links.close(); }
+  } guard{links_};
   while (!stopped_.load(std::memory_order_acquire)) {
     if (any_order_.exchange(false, std::memory_order_acq_rel))
       take_orders();
-    accept_new();
-    bool more = false;
-    auto deadline = never;
-    for (auto& s : sessions_) {
-      more = serve(*s) || more;
-      if (!s->ended)
-        deadline = std::min(deadline, watch(*s));
-    }
-    const bool room = drop_ended() && listener_ && !listening_watched_;
-    if (!more && !room)
-      poller_->wait(deadline);
+    links_.accept(options_.links_max, [this](std::unique_ptr<channel> wire) {
+      add(std::move(wire), report_bytes_max);
+    });
+    links_.turn([this](session& s) { return serve(s); }, wait_of);
   }
   part();
 }
 
 /// Goodbye to all, and until they have heard it.
 void control_lane::part() {
-  for (auto& s : sessions_)
+  for (const auto& s : links_.sessions())
     if (!s->up)
       s->ended = true;
     else if (!s->ending)
       say_goodbye(*s);
-  while (drop_ended(), !sessions_.empty()) {
-    auto deadline = never;
-    for (auto& s : sessions_) {
-      serve(*s);
-      if (!s->ended)
-        deadline = std::min(deadline, watch(*s));
-    }
-    if (deadline != never)
-      poller_->wait(deadline);
-  }
+  links_.finish([this](session& s) { return serve(s); }, wait_of);
 }
 
 void control_lane::stop() {
@@ -130,12 +115,12 @@ void control_lane::take_orders() {
     wanted = std::exchange(dial_, std::nullopt);
     ends = std::exchange(ends_, {});
   }
-  for (auto& s : sessions_)
+  for (const auto& s : links_.sessions())
     for (const auto& order : ends)
       if (s->owner == order.owner)
         s->end_at = std::min(s->end_at, order.at);
   if (wanted) {
-    for (auto& s : sessions_)
+    for (const auto& s : links_.sessions())
       if (s->dialled)
         s->end_at = {};
     connect(*wanted);
@@ -161,28 +146,12 @@ void control_lane::connect(const dial_order& order) {
 }
 
 auto control_lane::add(std::unique_ptr<channel> wire, std::uint32_t receive_bytes_max) -> session& {
-  auto& s = *sessions_.emplace_back(std::make_unique<session>());
+  auto& s = links_.add(std::make_unique<session>());
   s.link = std::make_shared<control_link>(
     std::move(wire), [poller = poller_] { poller->wake(); }, receive_bytes_max,
     options_.queue_bytes_max);
   s.until = after(env_.clock.now(), options_.hello_max);
   return s;
-}
-
-void control_lane::accept_new() {
-  if (!listener_)
-    return;
-  while (sessions_.size() < options_.links_max) {
-    auto wire = listener_->try_accept();
-    if (!wire) {
-      if (!std::exchange(listening_watched_, true))
-        poller_->watch(*listener_);
-      return;
-    }
-    add(std::move(wire), report_bytes_max);
-  }
-  if (std::exchange(listening_watched_, false))
-    poller_->forget(*listener_);
 }
 
 // -- sessions
@@ -270,40 +239,44 @@ result<void> control_lane::on_hello(session& s) {
   auto hello = decode_meta<hello_meta>(s.link->frame().meta(), "hello");
   if (!hello)
     return hello.error();
-  const link_owner owner{hello->task, hello->inc};
-  auto stranger = [&]() -> std::optional<failure> {
-    auto why = [&](const std::string& what) {
-      return make_failure(errc::wrong_peer, "hello of " + name_of(owner) + ": " + what);
-    };
-    if (hello->version != data_protocol_version)
-      return why("data protocol " + std::to_string(hello->version) + ", expected "
-                 + std::to_string(data_protocol_version));
-    if (hello->cluster != options_.cluster)
-      return why("cluster '" + hello->cluster.substr(0, 100) + "', expected '" + options_.cluster
-                 + "'");
-    if (!same_code(hello->token, hello_code(*hello, options_.token, hello_use::link)))
-      return why((hello->token.empty()     ? "the token is missing: "
-                  : options_.token.empty() ? "unexpected token, this process has none: "
-                                           : "wrong token: ")
-                 + std::string{token_advice});
-    if (hello->task.job != job_kind::worker || hello->inc.counter == 0)
-      return why("only workers may open a link");
-    for (const auto& x : sessions_) {
-      if (x->ended || !x->up || x->owner.task != owner.task || x->owner.inc < owner.inc)
-        continue;
-      return x->owner == owner ? why("a link is already open")
-                               : why("a newer incarnation has a link");
-    }
-    return std::nullopt;
-  }();
-  if (stranger) {
-    trace(env_, "link.refused", {{"peer", s.link->wire().peer()}, {"why", stranger->text}});
-    s.link->send(link_kind::refused, 0, encode_meta(outcome_meta{std::move(*stranger)}));
+  if (auto why = refuse(*hello)) {
+    trace(env_, "link.refused", {{"peer", s.link->wire().peer()}, {"why", why->text}});
+    s.link->send(link_kind::refused, 0, encode_meta(outcome_meta{std::move(*why)}));
     s.ending = true;
     s.until = after(env_.clock.now(), options_.ending_max);
-    return {};
+  } else {
+    welcome(s, {hello->task, hello->inc});
   }
-  for (auto& x : sessions_) // of lives before this one: their ends are known, or will be
+  return {};
+}
+
+/// Why that hello makes no link; nothing: it does.
+std::optional<failure> control_lane::refuse(const hello_meta& hello) const {
+  const link_owner owner{hello.task, hello.inc};
+  auto stranger = [&](const std::string& what) {
+    return make_failure(errc::wrong_peer, "hello of " + name_of(owner) + ": " + what);
+  };
+  if (hello.version != data_protocol_version)
+    return stranger("data protocol " + std::to_string(hello.version) + ", expected "
+                    + std::to_string(data_protocol_version));
+  if (hello.cluster != options_.cluster)
+    return stranger("cluster '" + hello.cluster.substr(0, 100) + "', expected '" + options_.cluster
+                    + "'");
+  if (!has_token(hello, options_.token, hello_use::link))
+    return stranger(token_refusal(hello, options_.token, "this process"));
+  if (hello.task.job != job_kind::worker || hello.inc.counter == 0)
+    return stranger("only workers may open a link");
+  for (const auto& x : links_.sessions()) {
+    if (x->ended || !x->up || x->owner.task != owner.task || x->owner.inc < owner.inc)
+      continue;
+    return stranger(x->owner == owner ? "a link is already open"
+                                      : "a newer incarnation has a link");
+  }
+  return std::nullopt;
+}
+
+void control_lane::welcome(session& s, const link_owner& owner) {
+  for (const auto& x : links_.sessions()) // of earlier lives: their ends are known, or will be
     if (x->up && !x->ended && x->owner.task == owner.task && x->owner.inc < owner.inc)
       x->end_at = env_.clock.now();
   poller_->wake(); // those had their turn
@@ -313,7 +286,6 @@ result<void> control_lane::on_hello(session& s) {
   s.link->send(link_kind::welcome, 0, {});
   trace(env_, "link.up", {{"task", to_string(owner.task)}, {"incarnation", owner.inc.counter}});
   events_.on_up(s.owner, s.link);
-  return {};
 }
 
 void control_lane::say_goodbye(session& s) {
@@ -338,35 +310,8 @@ void control_lane::down(session& s, const failure& why, bool clean) {
   events_.on_down(s.owner, why, clean);
 }
 
-/// Watches for what the session waits for; the time at which it wants its turn anyway.
-time_point control_lane::watch(session& s) {
-  const bool send = s.link->blocked();
-  if (!s.watched || s.watched_send != send) {
-    poller_->watch(s.link->wire(), send);
-    s.watched = true;
-    s.watched_send = send;
-  }
-  return std::min(s.until, s.ending ? never : s.end_at);
-}
-
-/// True when one was dropped.
-bool control_lane::drop_ended() {
-  for (auto& s : sessions_)
-    if (s->ended) {
-      if (s->watched)
-        poller_->forget(s->link->wire());
-      s->link->close();
-    }
-  return std::erase_if(sessions_, [](const auto& s) { return s->ended; }) > 0;
-}
-
-void control_lane::close_all() {
-  for (auto& s : sessions_)
-    s->ended = true;
-  drop_ended();
-  if (listener_ && std::exchange(listening_watched_, false))
-    poller_->forget(*listener_);
-  listener_.reset();
+channel_wait control_lane::wait_of(session& s) {
+  return {.send = s.link->blocked(), .until = std::min(s.until, s.ending ? never : s.end_at)};
 }
 
 } // namespace troupe

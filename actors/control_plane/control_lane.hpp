@@ -10,10 +10,13 @@
 #include <vector>
 
 #include <troupe/actors/control_plane/control_link.hpp>
+#include <troupe/actors/support/channel_loop.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/error.hpp>
 
 namespace troupe {
+
+struct hello_meta;
 
 /// The owner of a link: one life of one worker.
 struct link_owner {
@@ -81,26 +84,23 @@ private:
 
   void take_orders();
   void connect(const dial_order& order);
-  void accept_new();
   session& add(std::unique_ptr<channel> wire, std::uint32_t receive_bytes_max);
   bool serve(session& s);
   bool serve_frames(session& s);
   result<void> handle(session& s);
   result<void> on_hello(session& s);
+  std::optional<failure> refuse(const hello_meta& hello) const;
+  void welcome(session& s, const link_owner& owner);
   void say_goodbye(session& s);
   void down(session& s, const failure& why, bool clean);
-  time_point watch(session& s);
-  bool drop_ended();
+  static channel_wait wait_of(session& s);
   void part();
-  void close_all();
 
   const environment env_;
   const control_lane_options options_;
   link_events& events_;
   const std::shared_ptr<channel_poller> poller_; ///< links outlive the lane
-  std::unique_ptr<channel_listener> listener_{};
-  bool listening_watched_ = false;
-  std::vector<std::unique_ptr<session>> sessions_{};
+  channel_loop<session> links_;
   std::atomic<bool> stopped_{false};
 
   std::mutex orders_mutex_{}; // guards the next two; ends are at most one a life

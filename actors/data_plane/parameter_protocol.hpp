@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <cereal/types/string.hpp>
@@ -12,8 +10,9 @@
 
 #include <troupe/actors/data_plane/server_link.hpp>
 #include <troupe/actors/support/blob_table.hpp>
+#include <troupe/actors/support/hello_meta.hpp>
 #include <troupe/actors/support/tensor_pool.hpp>
-#include <troupe/core/payload.hpp>
+#include <troupe/core/frame_meta.hpp>
 #include <troupe/transport/frame.hpp>
 
 /// The messages between lanes and parameter servers, in frames (transport/frame.hpp). A frame's
@@ -22,8 +21,6 @@
 ///
 ///     channel := hello (refused | welcome (question | answer)*)
 namespace troupe {
-
-inline constexpr std::uint16_t data_protocol_version = 3;
 
 enum class data_kind : std::uint8_t {
   hello = 1,        ///< hello_meta. First on every channel
@@ -72,36 +69,9 @@ std::size_t items_of_frame(std::size_t items, F bytes_of) {
   return n;
 }
 
-struct hello_meta {
-  std::uint16_t version = data_protocol_version;
-  std::string cluster{};
-  task_id task{};
-  incarnation inc{};
-  incarnation receiver{}; ///< whom the sender means; counter 0: whoever is there
-  term_no term{};
-  std::string token{}; ///< `hello_code`; empty when the cluster has no token
-  TROUPE_FIELDS(hello_meta, version, cluster, task, inc, receiver, term, token)
-};
-
-/// What a connection is for that opens with a `hello_meta`. A code for one use opens no other.
-enum class hello_use : std::uint8_t {
-  data, ///< of a worker to a server's shards
-  link, ///< of the control plane
-};
-
-/// Shows that the sender knows the cluster's token without sending it; empty without one.
-std::string hello_code(const hello_meta& hello, const std::string& token,
-                       hello_use use = hello_use::data);
-
 struct welcome_meta {
   incarnation server{};
   TROUPE_FIELDS(welcome_meta, server)
-};
-
-/// The outcome of a request.
-struct outcome_meta {
-  failure why{}; ///< code none: well
-  TROUPE_FIELDS(outcome_meta, why)
 };
 
 struct read_meta {
@@ -212,31 +182,6 @@ struct restore_meta {
   std::uint8_t only_check = 0; ///< 1: no bulk, nothing changes; answered as if it did
   TROUPE_FIELDS(restore_meta, to, applies, type, shape, slots, rate, only_check)
 };
-
-/// A struct of the above as a frame's meta.
-template <class T>
-std::string encode_meta(T x) {
-  plain_writer out;
-  out(x);
-  return std::move(out.out.bytes);
-}
-
-/// The struct in a frame's meta; `bad_frame` naming `what` when counts or lengths don't hold or
-/// bytes are left.
-template <class T>
-result<T> decode_meta(std::string_view bytes, const char* what) {
-  T out{};
-  try {
-    checked_reader in{bytes};
-    in(out);
-    if (in.rest_bytes() == 0)
-      return out;
-    return make_failure(errc::bad_frame,
-                        std::string{what} + ": " + std::to_string(in.rest_bytes()) + " bytes left");
-  } catch (const std::length_error& e) {
-    return make_failure(errc::bad_frame, std::string{what} + ": " + e.what());
-  }
-}
 
 /// Checks a push: `bad_frame` when a kind, a type, a shape or a flag can't be, or the sizes don't
 /// sum to `bulk_bytes`.

@@ -318,8 +318,7 @@ private:
       bytes += line.name.size() + line.signature.size() + 8;
     if (bytes > message_bytes_max - 4096)
       msg.functions.clear();
-    if (!options_.token.empty())
-      msg.token_mac = message_code(options_.token, hello_text(msg));
+    msg.token_mac = token_proof(options_.token, hello_text(msg));
     ask(
       self_, membership_, std::chrono::milliseconds{options_.hello_ms}, std::move(msg),
       [this, nonce = nonce_](hello_answer& answer) { on_answer(nonce, answer); },

@@ -14,7 +14,7 @@ membership_options with_token(membership_actor_options& options) {
   auto core = std::move(options.core);
   if (!options.token.empty())
     core.token_holds = [token = options.token](const hello& msg) {
-      return same_code(message_code(token, hello_text(msg)), msg.token_mac);
+      return proves_token(msg.token_mac, token, hello_text(msg));
     };
   return core;
 }

@@ -1,5 +1,7 @@
-// The third part of server_lane.cpp: bytes that are kept for others.
+// Questions about blobs: bytes that are kept for others.
 #include <troupe/actors/server/detail/server_session.hpp>
+
+#include <utility>
 
 namespace troupe {
 
@@ -9,18 +11,18 @@ failure no_blobs() { return make_failure(errc::wrong_state, "this process does n
 
 } // namespace
 
-result<void> server_lane::on_put_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "put_blob");
+result<void> server_session::on_put_blob() {
+  auto key = decode_meta<blob_key>(in_.meta(), "put_blob");
   if (!key)
     return key.error();
-  auto bytes = std::exchange(s.blob, {});
-  answer_done(
-    s, options_.blobs ? options_.blobs->put(*key, std::move(bytes)) : result<void>{no_blobs()});
+  auto bytes = std::exchange(blob_, {});
+  answer_done(options_.blobs ? options_.blobs->put(*key, std::move(bytes))
+                             : result<void>{no_blobs()});
   return {};
 }
 
-result<void> server_lane::on_get_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "get_blob");
+result<void> server_session::on_get_blob() {
+  auto key = decode_meta<blob_key>(in_.meta(), "get_blob");
   if (!key)
     return key.error();
   outcome_meta out;
@@ -34,17 +36,17 @@ result<void> server_lane::on_get_blob(session& s) {
                                       + " attempt " + std::to_string(value_of(key->attempt)));
   else
     out.why = no_blobs();
-  answer(s, data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));
+  answer(data_kind::blob_reply, encode_meta(std::move(out)), std::move(bulk));
   return {};
 }
 
-result<void> server_lane::on_drop_blob(session& s) {
-  auto key = decode_meta<blob_key>(s.in.meta(), "drop_blob");
+result<void> server_session::on_drop_blob() {
+  auto key = decode_meta<blob_key>(in_.meta(), "drop_blob");
   if (!key)
     return key.error();
   if (options_.blobs)
     options_.blobs->drop(*key);
-  answer_done(s, options_.blobs ? result<void>{} : result<void>{no_blobs()});
+  answer_done(options_.blobs ? result<void>{} : result<void>{no_blobs()});
   return {};
 }
 
