@@ -163,6 +163,7 @@ void coordinator_state::admit(const worker_actor& worker, const incarnation& inc
 void coordinator_state::server_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
   servers_[index] = {.who = msg.who, .handle = caf::actor_cast<parameter_server_actor>(msg.handle)};
+  settlement_.server_joined(index);
   grant(index);
 }
 
@@ -215,7 +216,7 @@ void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, te
     return;
   }
   at->second.ready = true;
-  at->second.settled_list = list_no_; // it holds nothing that earlier lists speak of
+  settlement_.server_granted(index);
   confirm_settled();
   trace(env_, "coordinator.term_granted", {{"server", index}, {"term", term_}});
   check_started();
@@ -376,6 +377,7 @@ void coordinator_state::say_struck(const flight& what, const attempt_loss& from)
 
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
   servers_.erase(index);
+  settlement_.server_lost(index);
   trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
   auto is_on = [&](const variable_spec& v) {
     return std::any_of(v.shards.begin(), v.shards.end(),

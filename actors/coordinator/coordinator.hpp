@@ -14,6 +14,7 @@
 #include <troupe/actors/coordinator/dispatch_core.hpp>
 #include <troupe/actors/coordinator/function_times.hpp>
 #include <troupe/actors/coordinator/quiesce_watch.hpp>
+#include <troupe/actors/coordinator/settlement.hpp>
 #include <troupe/actors/support/blob_table.hpp>
 #include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/core/limits.hpp>
@@ -167,7 +168,6 @@ private:
     member who{};
     parameter_server_actor handle{};
     bool ready = false;
-    std::uint64_t settled_list = 0; ///< last list that it acknowledged
   };
   struct worker_link {
     worker_actor handle{};
@@ -175,13 +175,6 @@ private:
     bool over = false; ///< all that it said has come
     std::vector<lane_status> lanes{};
   };
-  /// An end that the user may hear of only when no server can apply anything of the closure any
-  /// more.
-  struct unconfirmed {
-    closure_end end{};
-    std::uint64_t list_no = 0; ///< 0: no list without it was sent yet
-  };
-
   // messages, in interface order
   void on_joined(member_joined& msg);
   void on_lost(member_lost& msg);
@@ -284,11 +277,8 @@ private:
   bool cancelling_ = false;
   bool ending_ = false;
 
-  std::uint64_t ends_since_list_ = 0;
-  std::uint64_t list_no_ = 0;
-  bool settle_timer_set_ = false;
+  settlement settlement_{};
   bool recall_timer_set_ = false;
-  std::vector<unconfirmed> unconfirmed_{};
   /// Closures of which a lost attempt may have reached some servers and not others: no cut before
   /// they ended.
   std::vector<closure_ptr> partial_{};

@@ -173,14 +173,12 @@ void coordinator_state::on_report(worker_report& msg) {
             {{"worker", index}, {"resource", made.id}, {"why", made.why.text}});
       queue()->note_error(made.why);
     }
-  ends_since_list_ += msg.ended.size();
-  if (core_.list_is_due(ends_since_list_, options_.settle_every))
+  settlement_.note_ended(msg.ended.size());
+  if (core_.list_is_due(settlement_.ends_since_list(), options_.settle_every))
     send_settle_list();
-  else if (ends_since_list_ > 0 && !settle_timer_set_) {
-    settle_timer_set_ = true;
+  else if (settlement_.start_timer())
     tell_after(self_, self_handle<coordinator_actor>(self_),
                std::chrono::milliseconds{options_.settle_ms}, tick{.what = settle_timer});
-  }
   if (hung && !links_.at(index).local)
     give_up_worker(index, *hung);
   ask_to_confirm();
@@ -349,31 +347,24 @@ void coordinator_state::forget_blobs(const closure& c) {
 void coordinator_state::confirm_later(closure_end end) {
   mark(env_, end.why.code == errc::poisoned ? "coordinator.poison_isolated"
                                             : "coordinator.end_confirmed_later");
-  unconfirmed_.push_back({.end = std::move(end)});
+  settlement_.hold(std::move(end));
 }
 
 /// Of all ends that are new here, also those that the queue decided.
 void coordinator_state::ask_to_confirm() {
   for (auto& end : queue()->take_unconfirmed())
     confirm_later(std::move(end));
-  if (std::any_of(unconfirmed_.begin(), unconfirmed_.end(),
-                  [](const unconfirmed& u) { return u.list_no == 0; }))
+  if (settlement_.list_wanted())
     send_settle_list();
 }
 
 void coordinator_state::send_settle_list() {
-  ends_since_list_ = 0;
   auto list = queue()->settled();
-  for (auto& u : unconfirmed_) // still in flight for the queue, at their end for the servers
-    std::erase(list.open, u.end.which->id.seq);
-  ++list_no_;
-  for (auto& u : unconfirmed_)
-    if (u.list_no == 0)
-      u.list_no = list_no_;
+  const auto list_no = settlement_.next_list(list);
   for (auto& [index, s] : servers_)
     tell(self_, s.handle,
          settle_closures{.header = header_for(s.who.inc),
-                         .list_no = list_no_,
+                         .list_no = list_no,
                          .highest = list.highest,
                          .unsettled = list.open});
   confirm_settled();
@@ -383,24 +374,16 @@ void coordinator_state::on_settled(closures_settled& msg) {
   auto at = servers_.find(msg.header.from.index);
   if (at == servers_.end() || at->second.who.inc != msg.header.sender)
     return;
-  at->second.settled_list = std::max(at->second.settled_list, msg.list_no);
+  settlement_.acknowledged(msg.header.from.index, msg.list_no);
   confirm_settled();
 }
 
 void coordinator_state::confirm_settled() {
-  if (unconfirmed_.empty())
+  if (settlement_.held() == 0)
     return;
-  std::uint64_t acknowledged = list_no_;
-  for (const auto& [index, s] : servers_)
-    acknowledged = std::min(acknowledged, s.settled_list);
-  auto pending = std::exchange(unconfirmed_, {});
-  for (auto& u : pending) {
-    if (u.list_no == 0 || u.list_no > acknowledged) {
-      unconfirmed_.push_back(std::move(u));
-      continue;
-    }
-    queue()->mark_ended({&u.end, 1});
-    forget_blobs(*u.end.which);
+  for (auto& end : settlement_.take_confirmed()) {
+    queue()->mark_ended({&end, 1});
+    forget_blobs(*end.which);
   }
   shared_->board.publish();
   check_quiet();
@@ -464,7 +447,7 @@ void coordinator_state::watch_quiesce() {
     who += (who.empty() ? "closures " : ", ") + std::to_string(c.seq)
            + " on worker:" + std::to_string(c.worker);
   if (who.empty())
-    who = "the servers have not confirmed that " + std::to_string(unconfirmed_.size())
+    who = "the servers have not confirmed that " + std::to_string(settlement_.held())
           + " closures ended, or closures that may have reached a server wait for a worker";
   cut_over(make_failure(
     errc::deadline,
@@ -492,10 +475,10 @@ bool coordinator_state::has_partial() {
 void coordinator_state::check_quiet() {
   if (!queue())
     return;
-  if (cancelling_ && core_.in_flight() == 0 && unconfirmed_.empty())
+  if (cancelling_ && core_.in_flight() == 0 && settlement_.held() == 0)
     cancelling_ = false;
   bool running = core_.in_flight() > 0 && !planted(planted_bug::cut_while_running);
-  if (!quiescing_ || cut_asked_ || running || !unconfirmed_.empty())
+  if (!quiescing_ || cut_asked_ || running || settlement_.held() > 0)
     return;
   if (has_partial()) { // a lost attempt of it may be on some servers only: it runs to its end first
     mark(env_, "coordinator.cut_waits_for_partial");
@@ -567,28 +550,18 @@ void coordinator_state::drop_cut(cut_id cut) {
       [](const std::string&) {});
 }
 
-/// For people: the closures that still run, or the servers that owe an answer.
+/// For people: the servers that owe an answer.
 std::string coordinator_state::what_holds_the_cut() const {
   std::string who;
-  auto add = [&who](const std::string& one) { who += (who.empty() ? "" : ", ") + one; };
-  if (cut_asked_) {
-    for (auto index : cut_owed_)
-      add("ps:" + std::to_string(index));
-    return "waiting for the snapshots of " + who;
-  }
-  for (const auto& [index, w] : core_.workers())
-    for (const auto& f : w.flights)
-      add(std::to_string(f.what->id.seq) + " on worker:" + std::to_string(index));
-  for (const auto& u : unconfirmed_)
-    add(std::to_string(u.end.which->id.seq) + " (end not yet confirmed by the servers)");
-  return "waiting for closures " + who;
+  for (auto index : cut_owed_)
+    who += (who.empty() ? "ps:" : ", ps:") + std::to_string(index);
+  return "waiting for the snapshots of " + who;
 }
 
 void coordinator_state::on_tick(tick& msg) {
   switch (msg.what) {
     case settle_timer:
-      settle_timer_set_ = false;
-      if (queue() && ends_since_list_ > 0)
+      if (settlement_.timer_ended() && queue())
         send_settle_list();
       break;
     case last_words_timer: {
