@@ -343,7 +343,7 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
 /// Its attempt may have reached some servers, and may still have operations in their buffers.
 void coordinator_state::lost_flight(const flight& what, put_back_reason reason, attempt_loss from) {
   forget_blobs(*what.what);
-  if (quiescing_)
+  if (barrier_.quiescing())
     mark(env_, "coordinator.worker_died_during_cut");
   from.unacknowledged = true;
   put_back(what, reason, std::move(from));
@@ -351,7 +351,7 @@ void coordinator_state::lost_flight(const flight& what, put_back_reason reason, 
 
 /// After an attempt that was lost: it runs again, if it may.
 void coordinator_state::put_back(const flight& what, put_back_reason reason, attempt_loss from) {
-  note_partial(what.what);
+  barrier_.note_partial(what.what);
   if (!queue()->put_back(what.what, reason, from))
     return;
   ++shared_->retried;

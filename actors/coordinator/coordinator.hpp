@@ -13,8 +13,8 @@
 #include <troupe/actors/coordinator/closure_queue.hpp>
 #include <troupe/actors/coordinator/dispatch_core.hpp>
 #include <troupe/actors/coordinator/function_times.hpp>
-#include <troupe/actors/coordinator/quiesce_watch.hpp>
 #include <troupe/actors/coordinator/settlement.hpp>
+#include <troupe/actors/coordinator/snapshot_barrier.hpp>
 #include <troupe/actors/support/blob_table.hpp>
 #include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/core/limits.hpp>
@@ -235,13 +235,11 @@ private:
   void send_recall(const dispatch_core::recall& plan);
   bool is_stuck(std::uint32_t index) const;
   void watch_quiesce();
-  void note_partial(const closure_ptr& c);
-  bool has_partial();
+  void set_quiesce_timer(std::uint64_t ms);
   void check_quiet();
   void ask_for_cut();
   void cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why);
   void cut_over(result<cut_id> how);
-  std::string what_holds_the_cut() const;
 
   message_header header_for(const incarnation& receiver);
   const server* server_of(const failure& why) const;
@@ -279,17 +277,9 @@ private:
 
   settlement settlement_{};
   bool recall_timer_set_ = false;
-  /// Closures of which a lost attempt may have reached some servers and not others: no cut before
-  /// they ended.
-  std::vector<closure_ptr> partial_{};
   std::set<std::uint32_t> given_up_{}; ///< workers that we fenced ourselves
 
-  bool quiescing_ = false;
-  std::optional<cut_id> cut_asked_{};  ///< that the servers are taking
-  std::set<std::uint32_t> cut_owed_{}; ///< servers that have not said that they took it
-  std::uint64_t quiesce_no_ = 0;
-  quiesce_watch quiesce_{options_.quiesce_ms_max};
-  std::uint64_t next_cut_ = 0;
+  snapshot_barrier barrier_{options_.quiesce_ms_max};
   std::shared_ptr<promise_slot<cut_id>> cut_done_{};
 };
 

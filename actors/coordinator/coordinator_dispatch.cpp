@@ -21,7 +21,7 @@ void coordinator_state::dispatch() {
   if (!queue() || ending_)
     return;
   ask_to_confirm();
-  if (quiescing_ && (cut_asked_ || !has_partial()))
+  if (barrier_.holds_back())
     return;
   bool more = true;
   while (more) { // rounds of the least loaded first, so that a short queue is spread and a long one
@@ -407,11 +407,8 @@ void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {
                                                        + " of " + std::to_string(options_.servers)
                                                        + " servers are members"));
   cut_done_ = std::move(done);
-  quiescing_ = true;
-  quiesce_.begin(env_.clock.now());
-  tell_after(self_, self_handle<coordinator_actor>(self_),
-             std::chrono::milliseconds{options_.quiesce_ms_max},
-             tick{.what = quiesce_timer, .number = ++quiesce_no_});
+  barrier_.begin(env_.clock.now());
+  set_quiesce_timer(options_.quiesce_ms_max);
   for (const auto& [index, w] : core_.workers())
     if (w.flights.size() > w.lanes) {
       auto count = static_cast<std::uint32_t>(w.flights.size() - w.lanes);
@@ -435,39 +432,16 @@ void coordinator_state::watch_quiesce() {
         if (lane.closure == f.what->id)
           running.back().silent_ms = lane.silent_ms;
     }
-  const auto seen = quiesce_.look(env_.clock.now(), running);
-  if (seen.overdue.empty() && seen.look_again_ms > 0) {
-    tell_after(self_, self_handle<coordinator_actor>(self_),
-               std::chrono::milliseconds{seen.look_again_ms},
-               tick{.what = quiesce_timer, .number = quiesce_no_});
-    return;
-  }
-  std::string who;
-  for (const auto& c : seen.overdue)
-    who += (who.empty() ? "closures " : ", ") + std::to_string(c.seq)
-           + " on worker:" + std::to_string(c.worker);
-  if (who.empty())
-    who = "the servers have not confirmed that " + std::to_string(settlement_.held())
-          + " closures ended, or closures that may have reached a server wait for a worker";
-  cut_over(make_failure(
-    errc::deadline,
-    "save: no progress for " + std::to_string(options_.quiesce_ms_max) + " ms of " + who));
+  const auto seen = barrier_.look(env_.clock.now(), running);
+  if (seen.overdue.empty() && seen.look_again_ms > 0)
+    return set_quiesce_timer(seen.look_again_ms);
+  cut_over(barrier_.no_progress(seen.overdue, settlement_.held()));
   dispatch();
 }
 
-void coordinator_state::note_partial(const closure_ptr& c) {
-  constexpr std::size_t look_at = 256;
-  if (partial_.size() >= look_at && partial_.size() % look_at == 0)
-    (void)has_partial(); // keeps it to those that are still open
-  partial_.push_back(c);
-}
-
-/// Forgets those that have ended.
-bool coordinator_state::has_partial() {
-  std::erase_if(partial_, [](const closure_ptr& c) {
-    return c->result->status.load() != remote_status::not_ready;
-  });
-  return !partial_.empty();
+void coordinator_state::set_quiesce_timer(std::uint64_t ms) {
+  tell_after(self_, self_handle<coordinator_actor>(self_), std::chrono::milliseconds{ms},
+             tick{.what = quiesce_timer, .number = barrier_.timer()});
 }
 
 /// Called whenever something ended: goes on with a cut once nothing runs, and notices the end of a
@@ -477,25 +451,22 @@ void coordinator_state::check_quiet() {
     return;
   if (cancelling_ && core_.in_flight() == 0 && settlement_.held() == 0)
     cancelling_ = false;
-  bool running = core_.in_flight() > 0 && !planted(planted_bug::cut_while_running);
-  if (!quiescing_ || cut_asked_ || running || settlement_.held() > 0)
-    return;
-  if (has_partial()) { // a lost attempt of it may be on some servers only: it runs to its end first
-    mark(env_, "coordinator.cut_waits_for_partial");
-    return dispatch();
+  switch (barrier_.next_step(core_.in_flight(), settlement_.held())) {
+    case snapshot_barrier::step::wait: return;
+    case snapshot_barrier::step::run_partial:
+      mark(env_, "coordinator.cut_waits_for_partial");
+      return dispatch();
+    case snapshot_barrier::step::take: return ask_for_cut();
   }
-  ask_for_cut();
 }
 
 void coordinator_state::ask_for_cut() {
-  auto cut = static_cast<cut_id>((std::uint64_t{value_of(term_)} << 32) | ++next_cut_);
-  cut_asked_ = cut;
-  tell_after(self_, self_handle<coordinator_actor>(self_), // the servers' time begins now
-             std::chrono::milliseconds{options_.quiesce_ms_max},
-             tick{.what = quiesce_timer, .number = ++quiesce_no_});
-  cut_owed_.clear();
-  for (auto& [index, s] : servers_) {
-    cut_owed_.insert(index);
+  std::set<std::uint32_t> asked;
+  for (const auto& [index, s] : servers_)
+    asked.insert(index);
+  const auto cut = barrier_.take(term_, std::move(asked));
+  set_quiesce_timer(options_.quiesce_ms_max);
+  for (auto& [index, s] : servers_)
     ask(
       self_, s.handle, request_timeout(),
       troupe::take_cut{.header = header_for(s.who.inc), .cut = cut},
@@ -509,23 +480,20 @@ void coordinator_state::ask_for_cut() {
                      make_failure(errc::unavailable, "save: ps:" + std::to_string(index)
                                                        + " does not answer: " + why));
       });
-  }
 }
 
-/// `why`: it did not take that cut. An answer speaks of the cut that it was asked for and of no
-/// other: one of a save that is over says nothing of the next.
+/// `why`: it did not take that cut.
 void coordinator_state::cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why) {
-  if (cut_asked_ != cut) {
-    mark(env_, "coordinator.late_cut_dropped");
-    if (!why) // it was dropped before that server had it
-      drop_cut(cut);
-    return;
+  switch (barrier_.answered(cut, server, !why)) {
+    case snapshot_barrier::answer::late:
+      mark(env_, "coordinator.late_cut_dropped");
+      if (!why) // it was dropped before that server had it
+        drop_cut(cut);
+      return;
+    case snapshot_barrier::answer::more: break;
+    case snapshot_barrier::answer::complete: cut_over(cut); break;
+    case snapshot_barrier::answer::failed: cut_over(std::move(*why)); break;
   }
-  cut_owed_.erase(server);
-  if (why)
-    cut_over(std::move(*why));
-  else if (cut_owed_.empty())
-    cut_over(cut);
   dispatch();
 }
 
@@ -533,9 +501,7 @@ void coordinator_state::cut_answered(cut_id cut, std::uint32_t server, std::opti
 /// @pre there is one.
 void coordinator_state::cut_over(result<cut_id> how) {
   auto done = std::exchange(cut_done_, {});
-  const auto asked = std::exchange(cut_asked_, {});
-  quiescing_ = false;
-  ++quiesce_no_; // its timer is nobody's
+  const auto asked = barrier_.end();
   const bool failed = !how;
   const bool wanted = done->try_set(std::move(how));
   if (asked && (failed || !wanted)) // nobody else would let it go
@@ -548,14 +514,6 @@ void coordinator_state::drop_cut(cut_id cut) {
       self_, s.handle, request_timeout(),
       troupe::drop_cut{.header = header_for(s.who.inc), .cut = cut}, [](done_answer&) {},
       [](const std::string&) {});
-}
-
-/// For people: the servers that owe an answer.
-std::string coordinator_state::what_holds_the_cut() const {
-  std::string who;
-  for (auto index : cut_owed_)
-    who += (who.empty() ? "ps:" : ", ps:") + std::to_string(index);
-  return "waiting for the snapshots of " + who;
 }
 
 void coordinator_state::on_tick(tick& msg) {
@@ -579,14 +537,13 @@ void coordinator_state::on_tick(tick& msg) {
       maybe_recall();
       break;
     case quiesce_timer:
-      if (msg.number != quiesce_no_ || !cut_done_)
+      if (!barrier_.is_current(msg.number))
         break;
-      if (!cut_asked_) {
+      if (!barrier_.taking()) {
         watch_quiesce();
         break;
       }
-      cut_over(make_failure(errc::deadline, "save: " + what_holds_the_cut() + " after "
-                                              + std::to_string(options_.quiesce_ms_max) + " ms"));
+      cut_over(barrier_.no_answer());
       dispatch();
       break;
     default: break;
