@@ -81,7 +81,8 @@ void coordinator_state::on_joined(member_joined& msg) {
     options_.on_member(msg.who.task, msg.who.inc.counter, true);
   if (msg.who.task.job == job_kind::worker && options_.end_link) {
     auto index = msg.who.task.index;
-    joining_[index] = std::move(msg);
+    const auto inc = msg.who.inc;
+    rendezvous_.member_came(index, inc, std::move(msg));
     meet(index);
   } else if (msg.who.task.job == job_kind::worker)
     worker_joined(msg);
@@ -92,36 +93,28 @@ void coordinator_state::on_joined(member_joined& msg) {
 void coordinator_state::on_linked(worker_linked& msg) {
   if (!msg.here.value)
     return mark(env_, "coordinator.stranger_refused");
-  auto index = msg.task.index;
-  linked_[index] = std::move(msg);
-  meet(index);
+  rendezvous_.link_came(msg.task.index, msg.inc, std::move(msg.handle));
+  meet(msg.task.index);
 }
 
-/// A worker of another process is there once it is a member and its link is up: what it is told
-/// then travels on that link alone.
 void coordinator_state::meet(std::uint32_t index) {
-  auto who = joining_.find(index);
-  auto link = linked_.find(index);
-  if (ending_ || who == joining_.end() || link == linked_.end()
-      || who->second.who.inc != link->second.inc)
+  if (ending_)
     return;
-  auto msg = std::move(who->second);
-  msg.handle = std::move(link->second.handle);
-  joining_.erase(who);
-  linked_.erase(link);
-  worker_joined(msg);
+  if (auto met = rendezvous_.meet(index)) {
+    met->member.handle = std::move(met->link);
+    worker_joined(met->member);
+  }
 }
 
 void coordinator_state::on_link_ended(const link_ended& msg) {
   if (!msg.here.value)
     return mark(env_, "coordinator.stranger_refused");
   auto index = msg.task.index;
-  if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
-    linked_.erase(at);
+  rendezvous_.link_ended(index, msg.inc);
   if (!core_.is_up(index, msg.inc))
     return;
   links_.at(index).over = true;
-  if (losing_.contains(index))
+  if (losing_.waits(index))
     return last_words_came(index);
   if (msg.clean || ending_)
     return;
@@ -132,7 +125,7 @@ void coordinator_state::on_link_ended(const link_ended& msg) {
 
 void coordinator_state::worker_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
-  if (losing_.contains(index)) // nobody speaks on its last incarnation's link any more
+  if (losing_.waits(index)) // nobody speaks on its last incarnation's link any more
     last_words_came(index);
   if (links_.contains(index)) { // the loss of its last incarnation is on its way here
     mark(env_, "coordinator.worker_replaced");
@@ -272,9 +265,7 @@ void coordinator_state::on_lost(member_lost& msg) {
   if (options_.on_member)
     options_.on_member(msg.who.task, msg.who.inc.counter, false);
   if (msg.who.task.job == job_kind::worker) {
-    if (auto at = joining_.find(msg.who.task.index);
-        at != joining_.end() && at->second.who.inc == msg.who.inc)
-      joining_.erase(at);
+    rendezvous_.member_left(msg.who.task.index, msg.who.inc);
     if (core_.is_up(msg.who.task.index, msg.who.inc))
       await_last_words(msg.who.task.index, msg);
   } else if (msg.who.task.job == job_kind::ps) {
@@ -291,21 +282,20 @@ void coordinator_state::await_last_words(std::uint32_t index, member_lost& msg) 
       || given_up_.contains(index))
     return worker_lost(index, msg);
   core_.set_leaving(index);
-  const std::uint64_t number = (std::uint64_t{index} << 32) | msg.who.inc.counter;
-  losing_[index] = std::move(msg);
+  const auto inc = msg.who.inc;
+  const auto number = losing_.await(index, inc, std::move(msg));
   tell_after(self_, self_handle<coordinator_actor>(self_),
              std::chrono::milliseconds{options_.last_words_ms},
              tick{.what = last_words_timer, .number = number});
 }
 
-/// @pre its loss waits.
 void coordinator_state::last_words_came(std::uint32_t index) {
-  auto msg = std::move(losing_.at(index));
-  worker_lost(index, msg);
+  if (auto loss = losing_.take(index))
+    worker_lost(index, *loss);
 }
 
 void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
-  losing_.erase(index);
+  losing_.take(index);
   if (options_.end_link)
     options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
   auto flights = core_.worker_down(index);
@@ -683,8 +673,7 @@ void coordinator_state::tell_start(std::shared_ptr<promise_slot<start_state>> do
   }
   for (const auto& [index, link] : links_)
     out.workers.insert(index);
-  for (const auto& [index, msg] : joining_)
-    out.linking.insert(index);
+  out.linking = rendezvous_.waiting_members();
   done->set(std::move(out));
 }
 

@@ -13,6 +13,7 @@
 #include <troupe/actors/coordinator/closure_queue.hpp>
 #include <troupe/actors/coordinator/dispatch_core.hpp>
 #include <troupe/actors/coordinator/function_times.hpp>
+#include <troupe/actors/coordinator/link_rendezvous.hpp>
 #include <troupe/actors/coordinator/settlement.hpp>
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
 #include <troupe/actors/support/blob_table.hpp>
@@ -261,9 +262,8 @@ private:
   std::map<std::uint32_t, server> servers_{};
   std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
   std::map<std::uint32_t, worker_link> links_{};
-  std::map<std::uint32_t, member_lost> losing_{};    ///< lost, with a link that has not ended
-  std::map<std::uint32_t, member_joined> joining_{}; ///< members whose link is not there yet
-  std::map<std::uint32_t, worker_linked> linked_{}; ///< links of whom membership has not spoken yet
+  link_rendezvous<member_joined, caf::strong_actor_ptr> rendezvous_{};
+  awaited_losses<member_lost> losing_{}; ///< of workers whose link has not ended
   std::map<variable_id, variable_spec> variables_{};
   std::map<resource_id, resource_order> resources_{};
   std::map<std::uint64_t, creation> creations_{};

@@ -522,16 +522,12 @@ void coordinator_state::on_tick(tick& msg) {
       if (settlement_.timer_ended() && queue())
         send_settle_list();
       break;
-    case last_words_timer: {
-      const auto index = static_cast<std::uint32_t>(msg.number >> 32);
-      if (auto at = losing_.find(index);
-          at != losing_.end()
-          && at->second.who.inc.counter == static_cast<std::uint32_t>(msg.number)) {
+    case last_words_timer:
+      if (auto index = losing_.timed_out(msg.number)) {
         mark(env_, "coordinator.last_words_missing");
-        last_words_came(index);
+        last_words_came(*index);
       }
       break;
-    }
     case recall_timer:
       recall_timer_set_ = false;
       maybe_recall();
