@@ -8,16 +8,12 @@
 
 namespace troupe {
 
-namespace {
-
-failure answer_failure(const std::string& text, std::uint32_t server) {
+failure coordinator_state::answer_failure(const std::string& text, std::uint32_t server) {
   auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
                                                + text + std::string{server_lost_advice});
   why.where.task = {.job = job_kind::ps, .index = server};
   return why;
 }
-
-} // namespace
 
 coordinator_state::coordinator_state(interface::pointer self, const environment& env,
                                      std::shared_ptr<coordinator_shared> shared,
@@ -145,9 +141,9 @@ void coordinator_state::worker_joined(const member_joined& msg) {
 }
 
 void coordinator_state::admit(const worker_actor& worker, const incarnation& inc) {
-  admit_worker msg{.header = header_for(inc), .data_address = options_.data_address};
-  for (const auto& [id, spec] : variables_)
-    msg.variables.push_back(spec);
+  admit_worker msg{.header = header_for(inc),
+                   .data_address = options_.data_address,
+                   .variables = catalogue_.all()};
   for (const auto& [id, order] : resources_)
     msg.resources.push_back(order);
   tell(self_, worker, std::move(msg));
@@ -369,19 +365,9 @@ void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg)
   servers_.erase(index);
   settlement_.server_lost(index);
   trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
-  auto is_on = [&](const variable_spec& v) {
-    return std::any_of(v.shards.begin(), v.shards.end(),
-                       [&](const auto& s) { return s.server == index; });
-  };
-  if (std::any_of(variables_.begin(), variables_.end(),
-                  [&](const auto& v) { return is_on(v.second); }))
-    servers_lost_.insert(index);
-  std::vector<std::uint64_t> making; // also what it had answered for: its shards went with it
-  for (const auto& [number, c] : creations_)
-    if (std::any_of(c.specs.begin(), c.specs.end(), is_on))
-      making.push_back(number);
-  for (auto number : making)
-    end_creation(number, index, answer_failure("the server was lost: " + msg.reason, index));
+  for (auto number : catalogue_.server_lost(index))
+    end_creation(catalogue_.failed(number),
+                 answer_failure("the server was lost: " + msg.reason, index));
   confirm_settled();
 }
 
@@ -440,20 +426,14 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
     promise.deliver(variable_answer{.why = plan.error()});
     return promise;
   }
-  auto answer = [promise, spec = *plan](const failure& why) mutable {
+  std::function<void(const failure&)> done = [promise, spec = *plan](const failure& why) mutable {
     promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec}
                                            : variable_answer{.why = why});
   };
-  if (variables_.contains(plan->id)) { // made before, and every server said so
-    answer({});
-    return promise;
-  }
-  for (auto& [number, c] : creations_) // a lane that asks again, or another one
-    if (c.specs.front().id == plan->id) {
-      c.waiting.push_back(std::move(answer));
-      return promise;
-    }
-  create_shards_on_servers({*plan}, true, std::move(answer));
+  if (catalogue_.contains(plan->id)) // made before, and every server said so
+    done({});
+  else if (!catalogue_.wait_for(plan->id, done)) // else a lane asks again, or another one does
+    create_shards_on_servers({*plan}, true, std::move(done));
   return promise;
 }
 
@@ -482,99 +462,77 @@ void coordinator_state::create_variables(std::vector<variable_spec> specs,
 
 void coordinator_state::create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
                                                  std::function<void(const failure&)> done) {
-  std::map<std::uint32_t, std::vector<variable_spec>> by_server;
-  for (const auto& spec : specs)
-    for (const auto& shard : spec.shards)
-      if (auto& list = by_server[shard.server]; list.empty() || list.back().id != spec.id)
-        list.push_back(spec);
-  creation made{.number = ++last_creation_,
-                .specs = std::move(specs),
-                .left = {},
-                .of_step = of_step,
-                .waiting = {}};
-  made.waiting.push_back(std::move(done));
-  for (const auto& [index, list] : by_server)
-    made.left.insert(index);
-  const auto number = made.number;
-  creations_.emplace(number, std::move(made));
-  for (const auto& [index, list] : by_server)
+  const auto creation =
+    catalogue_.begin(std::move(specs), of_step, std::move(done), env_.clock.now());
+  for (auto index : creation.servers)
     if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
-      return end_creation(number, index, answer_failure("the server is not a member", index));
-  for (auto& [index, list] : by_server)
-    ask_creation(number, index, std::move(list), 0, env_.clock.now());
+      return end_creation(catalogue_.failed(creation.number),
+                          answer_failure("the server is not a member", index));
+  for (auto index : creation.servers)
+    ask_creation(creation.number, index);
 }
 
-/// Again and again, for as long as the server makes more. `since`: when it had made no more than
-/// `made_bytes`.
-void coordinator_state::ask_creation(std::uint64_t number, std::uint32_t index,
-                                     std::vector<variable_spec> list, std::uint64_t made_bytes,
-                                     time_point since) {
+/// Again and again, for as long as the server makes more.
+void coordinator_state::ask_creation(std::uint64_t number, std::uint32_t index) {
   auto& s = servers_.at(index);
   create_shards msg{.header = header_for(s.who.inc),
                     .creation = number,
                     .report_ms = options_.request_ms / 4,
-                    .variables = list};
+                    .variables = *catalogue_.wanted_of(number, index)};
   ask(
     self_, s.handle, request_timeout(), std::move(msg),
-    [this, number, index, list = std::move(list), made_bytes,
-     since](creation_answer& answer) mutable {
-      if (!creations_.contains(number))
-        return;
-      if (!answer.working)
-        return end_creation(number, index, answer.why);
-      const auto now = env_.clock.now();
-      if (answer.made_bytes != made_bytes)
-        since = now;
-      else if (now - since >= request_timeout())
-        return end_creation(number, index,
-                            answer_failure("no progress in creating its shards for "
-                                             + std::to_string(to_ms(now - since)) + " ms",
-                                           index));
-      if (!servers_.contains(index)) // its loss has ended the creation
-        return;
-      ask_creation(number, index, std::move(list), answer.made_bytes, since);
-    },
+    [this, number, index](creation_answer& answer) { creation_answered(number, index, answer); },
     [this, number, index](const std::string& why) {
-      end_creation(number, index, answer_failure(why, index));
+      end_creation(catalogue_.failed(number), answer_failure(why, index));
     });
 }
 
-/// The part of one server, or all of it when that failed: then no shard of it stays anywhere.
-void coordinator_state::end_creation(std::uint64_t number, std::uint32_t index,
+void coordinator_state::creation_answered(std::uint64_t number, std::uint32_t index,
+                                          const creation_answer& answer) {
+  if (!catalogue_.wanted_of(number, index))
+    return; // it is over
+  if (answer.why.code != errc::none && !answer.working)
+    return end_creation(catalogue_.failed(number), answer.why);
+  if (!answer.working)
+    return end_creation(catalogue_.part_made(number, index), {});
+  const auto idle = catalogue_.made(number, index, answer.made_bytes, env_.clock.now());
+  if (idle >= request_timeout())
+    return end_creation(
+      catalogue_.failed(number),
+      answer_failure(
+        "no progress in creating its shards for " + std::to_string(to_ms(idle)) + " ms", index));
+  if (servers_.contains(index)) // else its loss has ended the creation
+    ask_creation(number, index);
+}
+
+/// `why`: no shard of it stays anywhere.
+void coordinator_state::end_creation(std::optional<variable_catalogue::ended> over,
                                      const failure& why) {
-  auto at = creations_.find(number);
-  if (at == creations_.end())
+  if (!over)
     return;
-  at->second.left.erase(index);
-  if (why.code == errc::none && !at->second.left.empty())
-    return;
-  auto ended = std::move(at->second);
-  creations_.erase(at);
   if (why.code == errc::none)
-    announce(ended.specs);
+    announce(over->variables);
   else
-    for (const auto& spec : ended.specs) {
+    for (const auto& spec : over->variables) {
       mark(env_, "coordinator.creation_undone");
       drop_variable(spec.id);
       std::lock_guard lock{shared_->plan_mutex};
-      if (ended.of_step && shared_->forget_variable)
+      if (over->of_step && shared_->forget_variable)
         shared_->forget_variable(spec.id);
     }
-  for (auto& done : ended.waiting)
+  for (auto& done : over->waiting)
     done(why);
 }
 
 /// From now on every worker knows them, also one that joins later.
 void coordinator_state::announce(const std::vector<variable_spec>& specs) {
-  for (const auto& spec : specs)
-    variables_[spec.id] = spec;
   for (auto& [index, link] : links_)
     tell(self_, link.handle,
          add_variables{.header = header_for(core_.workers().at(index).inc), .variables = specs});
 }
 
 void coordinator_state::drop_variable(variable_id id) {
-  variables_.erase(id);
+  catalogue_.drop(id);
   for (auto& [index, s] : servers_)
     ask(
       self_, s.handle, request_timeout(),
@@ -652,7 +610,7 @@ void coordinator_state::end_cluster_now(cluster_end how) {
   if (queue())
     queue()->stop();
   std::string lost;
-  for (const auto index : servers_lost_)
+  for (const auto index : catalogue_.lost_servers())
     lost += (lost.empty() ? "ps:" : ", ps:") + std::to_string(index);
   if (!lost.empty() && !how.meant && how.why.code == errc::none)
     how.why = make_failure(errc::unavailable, "the program ended");

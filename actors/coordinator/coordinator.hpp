@@ -16,6 +16,7 @@
 #include <troupe/actors/coordinator/link_rendezvous.hpp>
 #include <troupe/actors/coordinator/settlement.hpp>
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
+#include <troupe/actors/coordinator/variable_catalogue.hpp>
 #include <troupe/actors/support/blob_table.hpp>
 #include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/core/limits.hpp>
@@ -188,19 +189,11 @@ private:
   void on_cancel(const cancel_requested& msg);
   void on_tick(tick& msg);
 
-  /// Shards that servers are making.
-  struct creation {
-    std::uint64_t number = 0;
-    std::vector<variable_spec> specs{};
-    std::set<std::uint32_t> left{}; ///< servers that have not answered
-    bool of_step = false;
-    std::vector<std::function<void(const failure&)>> waiting{};
-  };
   void create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
                                 std::function<void(const failure&)> done);
-  void ask_creation(std::uint64_t number, std::uint32_t index, std::vector<variable_spec> list,
-                    std::uint64_t made_bytes, time_point since);
-  void end_creation(std::uint64_t number, std::uint32_t index, const failure& why);
+  void ask_creation(std::uint64_t number, std::uint32_t index);
+  void creation_answered(std::uint64_t number, std::uint32_t index, const creation_answer& answer);
+  void end_creation(std::optional<variable_catalogue::ended> over, const failure& why);
   void announce(const std::vector<variable_spec>& specs);
   void meet(std::uint32_t index);
   void worker_joined(const member_joined& msg);
@@ -242,8 +235,8 @@ private:
   void cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why);
   void cut_over(result<cut_id> how);
 
+  static failure answer_failure(const std::string& text, std::uint32_t server);
   message_header header_for(const incarnation& receiver);
-  const server* server_of(const failure& why) const;
   std::chrono::milliseconds request_timeout() const {
     return std::chrono::milliseconds{options_.request_ms};
   }
@@ -260,14 +253,11 @@ private:
   epoch_no epoch_{};
   std::uint64_t next_request_ = 0;
   std::map<std::uint32_t, server> servers_{};
-  std::set<std::uint32_t> servers_lost_{}; ///< went with the values that they held
   std::map<std::uint32_t, worker_link> links_{};
   link_rendezvous<member_joined, caf::strong_actor_ptr> rendezvous_{};
   awaited_losses<member_lost> losing_{}; ///< of workers whose link has not ended
-  std::map<variable_id, variable_spec> variables_{};
+  variable_catalogue catalogue_{};
   std::map<resource_id, resource_order> resources_{};
-  std::map<std::uint64_t, creation> creations_{};
-  std::uint64_t last_creation_ = 0;
   dispatch_core core_{};
   function_times times_{};
   failure_classifier classifier_{};

@@ -266,7 +266,7 @@ void coordinator_state::fail_attempt(std::uint32_t index, const flight& flew, fa
                                      bool acknowledged, std::vector<closure_end>& ends) {
   task_id worker{.job = job_kind::worker, .index = index};
   bool server_lost =
-    why.where.task.job == job_kind::ps && servers_lost_.contains(why.where.task.index);
+    why.where.task.job == job_kind::ps && catalogue_.lost_servers().contains(why.where.task.index);
   // Steps ask for variables that were made; the news of the loss may still be on its way here.
   if (why.where.task.job == job_kind::ps && why.code == errc::unknown_variable)
     why = came_back_empty(std::move(why));
