@@ -58,7 +58,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
 
 message_header
 coordinator_state::header_for(const incarnation& receiver) {
-  return {.term = term_,
+  return {.term = election_.term(),
           .epoch = epoch_,
           .from = {.job = job_kind::chief, .index = 0},
           .sender = {.counter = 0, .nonce = nonce_},
@@ -152,6 +152,7 @@ void coordinator_state::admit(const worker_actor& worker, const incarnation& inc
 void coordinator_state::server_joined(const member_joined& msg) {
   auto index = msg.who.task.index;
   servers_[index] = {.who = msg.who, .handle = caf::actor_cast<parameter_server_actor>(msg.handle)};
+  election_.server_joined(index, msg.who.inc);
   settlement_.server_joined(index);
   grant(index);
 }
@@ -159,66 +160,57 @@ void coordinator_state::server_joined(const member_joined& msg) {
 void coordinator_state::grant(std::uint32_t index) {
   auto& s = servers_.at(index);
   auto inc = s.who.inc;
-  auto asked = term_;
+  auto asked = election_.term();
   ask(
     self_, s.handle, std::chrono::milliseconds{options_.grant_ms},
     grant_term{.header = header_for(inc)},
     [this, index, inc, asked](term_answer& answer) { on_grant(index, inc, asked, answer); },
     [this, index, inc, asked](const std::string& why) {
       trace(env_, "coordinator.grant_failed", {{"server", index}, {"why", why}});
-      auto at = servers_.find(index); // silent: membership decides whether it is gone
-      if (at != servers_.end() && at->second.who.inc == inc && asked == term_ && !ending_)
+      if (election_.is_open(index, inc, asked) && !ending_) // membership decides whether it is gone
         grant(index);
     });
 }
 
-/// @pre nothing is dispatched yet.
-void coordinator_state::raise_term(term_no above) {
-  mark(env_, "coordinator.term_raised");
-  term_ = next(above);
-  for (auto& [i, s] : servers_) {
-    s.ready = false;
-    grant(i);
-  }
-  for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
-    admit(link.handle, core_.workers().at(i).inc);
-}
-
-/// `asked`: the term that the server was asked for; what it says of another one is of no use.
+/// `asked`: the term that the server was asked for.
 void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_no asked,
-                                 term_answer& answer) {
-  auto at = servers_.find(index);
-  if (at == servers_.end() || at->second.who.inc != inc)
-    return;
-  if (asked != term_)
-    return mark(env_, "coordinator.late_grant_dropped");
-  if (answer.why.code == errc::superseded
-      && !queue()) { // nothing is dispatched yet: take a higher term, from all again
-    raise_term(answer.highest);
-    return;
+                                 const term_answer& answer) {
+  switch (
+    election_.answered(index, inc, asked, answer.why.code, answer.highest, queue() != nullptr)) {
+    case term_election::outcome::stale: return;
+    case term_election::outcome::late: return mark(env_, "coordinator.late_grant_dropped");
+    case term_election::outcome::raised: return ask_for_raised_term();
+    case term_election::outcome::superseded:
+      mark(env_, "coordinator.superseded");
+      shared_->started->set(answer.why);
+      if (queue())
+        queue()->stop(answer.why);
+      return;
+    case term_election::outcome::granted: break;
   }
-  if (answer.why.code != errc::none) {
-    mark(env_, "coordinator.superseded");
-    shared_->started->set(answer.why);
-    if (queue())
-      queue()->stop(answer.why);
-    return;
-  }
-  at->second.ready = true;
   settlement_.server_granted(index);
   confirm_settled();
-  trace(env_, "coordinator.term_granted", {{"server", index}, {"term", term_}});
+  trace(env_, "coordinator.term_granted", {{"server", index}, {"term", election_.term()}});
   check_started();
+}
+
+/// @pre nothing is dispatched yet.
+void coordinator_state::ask_for_raised_term() {
+  mark(env_, "coordinator.term_raised");
+  for (const auto& [index, s] : servers_)
+    grant(index);
+  for (const auto& [index, link] : links_) // servers would refuse what workers send under the last
+    admit(link.handle, core_.workers().at(index).inc);
 }
 
 void coordinator_state::check_started() {
   if (queue() || core_.live() < std::max(options_.start_workers, 1u) || ending_)
     return;
-  for (std::uint32_t i = 0; i < options_.servers; ++i) {
-    auto task = options_.server_tasks.empty() ? i : options_.server_tasks.at(i);
-    if (auto at = servers_.find(task); at == servers_.end() || !at->second.ready)
-      return;
-  }
+  std::vector<std::uint32_t> needed;
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    needed.push_back(options_.server_tasks.empty() ? i : options_.server_tasks.at(i));
+  if (!election_.have_granted(needed))
+    return;
   auto handle = self_handle<coordinator_actor>(self_);
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(handle);
   auto poke =
@@ -229,7 +221,7 @@ void coordinator_state::check_started() {
   auto limits = options_.queue;
   limits.max_strikes = options_.max_strikes;
   shared_->queue = std::make_unique<closure_queue>(
-    env_, shared_->board, term_, limits,
+    env_, shared_->board, election_.term(), limits,
     closure_queue_hooks{
       .on_work =
         [poke, weak, shared = shared_.get()] {
@@ -251,7 +243,7 @@ void coordinator_state::check_started() {
   shared_->queue->set_live_workers(core_.live());
   shared_->blobs->take_results_if(
     [queue = shared_->queue.get()](const closure_id& id) { return queue->in_flight(id); });
-  shared_->started->set(term_);
+  shared_->started->set(election_.term());
 }
 
 void coordinator_state::on_lost(member_lost& msg) {
@@ -363,6 +355,7 @@ void coordinator_state::say_struck(const flight& what, const attempt_loss& from)
 
 void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
   servers_.erase(index);
+  election_.server_lost(index);
   settlement_.server_lost(index);
   trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
   for (auto number : catalogue_.server_lost(index))
@@ -465,7 +458,7 @@ void coordinator_state::create_shards_on_servers(std::vector<variable_spec> spec
   const auto creation =
     catalogue_.begin(std::move(specs), of_step, std::move(done), env_.clock.now());
   for (auto index : creation.servers)
-    if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
+    if (!election_.has_granted(index))
       return end_creation(catalogue_.failed(creation.number),
                           answer_failure("the server is not a member", index));
   for (auto index : creation.servers)
@@ -626,7 +619,7 @@ void coordinator_state::tell_start(std::shared_ptr<promise_slot<start_state>> do
   start_state out;
   for (const auto& [index, s] : servers_) {
     out.servers.insert(index);
-    if (s.ready)
+    if (election_.has_granted(index))
       out.ready_servers.insert(index);
   }
   for (const auto& [index, link] : links_)

@@ -16,6 +16,7 @@
 #include <troupe/actors/coordinator/link_rendezvous.hpp>
 #include <troupe/actors/coordinator/settlement.hpp>
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
+#include <troupe/actors/coordinator/term_election.hpp>
 #include <troupe/actors/coordinator/variable_catalogue.hpp>
 #include <troupe/actors/support/blob_table.hpp>
 #include <troupe/actors/support/failure_classifier.hpp>
@@ -169,7 +170,6 @@ private:
   struct server {
     member who{};
     parameter_server_actor handle{};
-    bool ready = false;
   };
   struct worker_link {
     worker_actor handle{};
@@ -200,8 +200,9 @@ private:
   void admit(const worker_actor& worker, const incarnation& inc);
   void server_joined(const member_joined& msg);
   void grant(std::uint32_t index);
-  void raise_term(term_no above);
-  void on_grant(std::uint32_t index, const incarnation& inc, term_no asked, term_answer& answer);
+  void on_grant(std::uint32_t index, const incarnation& inc, term_no asked,
+                const term_answer& answer);
+  void ask_for_raised_term();
   void check_started();
   void await_last_words(std::uint32_t index, member_lost& msg);
   void last_words_came(std::uint32_t index);
@@ -249,7 +250,7 @@ private:
   coordinator_options options_;
 
   const std::uint64_t nonce_; ///< tells this coordinator from another that asks for the same term
-  term_no term_{1};
+  term_election election_{};
   epoch_no epoch_{};
   std::uint64_t next_request_ = 0;
   std::map<std::uint32_t, server> servers_{};

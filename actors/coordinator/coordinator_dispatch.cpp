@@ -464,7 +464,7 @@ void coordinator_state::ask_for_cut() {
   std::set<std::uint32_t> asked;
   for (const auto& [index, s] : servers_)
     asked.insert(index);
-  const auto cut = barrier_.take(term_, std::move(asked));
+  const auto cut = barrier_.take(election_.term(), std::move(asked));
   set_quiesce_timer(options_.quiesce_ms_max);
   for (auto& [index, s] : servers_)
     ask(
