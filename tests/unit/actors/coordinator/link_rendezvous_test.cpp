@@ -45,9 +45,9 @@ TEST_CASE("rendezvous: the link of another worker, or of another life, is not it
   rendezvous r;
   r.member_came(0, second, "member");
   r.link_came(1, second, "another worker's");
-  CHECK_FALSE(r.meet(0).has_value());
+  REQUIRE_FALSE(r.meet(0).has_value());
   r.link_came(0, first, "another life's");
-  CHECK_FALSE(r.meet(0).has_value());
+  REQUIRE_FALSE(r.meet(0).has_value());
   r.link_came(0, second, "its own");
   CHECK(r.meet(0)->link == "its own");
 }

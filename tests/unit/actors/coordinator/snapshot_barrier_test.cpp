@@ -3,7 +3,7 @@
 // then all short histories against a model in plain words.
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
 
-#include <map>
+#include <algorithm>
 
 #include <doctest/doctest.h>
 
@@ -175,97 +175,113 @@ TEST_CASE("barrier: failures name whom a save waited for") {
 
 namespace {
 
-/// What the barrier should do, in plain words; and the histories.
-struct barrier_model {
-  enum class phase : std::uint8_t { open, quiescing, taking } now = phase::open;
-  bool partial = false; // a closure that came back is open
-  int cuts = 0;         // ids given; the present one is the last
-  std::map<std::uint32_t, bool> owes{};
+/// A barrier beside what it should do, in plain words. A move returns false where it is not legal.
+class history {
+public:
+  static constexpr int move_count = 8;
+  bool move(int which) {
+    bool legal = false;
+    switch (which) {
+      case 0: legal = begin(); break;
+      case 1: legal = closure_comes_back(); break;
+      case 2: legal = closure_ends(); break;
+      case 3: legal = all_is_quiet(); break;
+      case 4: legal = latest_is_taken(0); break;
+      case 5: legal = latest_is_taken(1); break;
+      case 6: legal = first_speaks_again(); break;
+      default: legal = save_is_over(); break;
+    }
+    if (legal)
+      check();
+    return legal;
+  }
+
+private:
+  enum class phase : std::uint8_t { open, quiescing, taking };
+
+  bool begin() {
+    if (now_ != phase::open)
+      return false;
+    barrier_.begin(start);
+    now_ = phase::quiescing;
+    return true;
+  }
+  bool closure_comes_back() {
+    if (lost_)
+      return false;
+    barrier_.note_partial(lost_ = open_closure());
+    return true;
+  }
+  bool closure_ends() {
+    if (!lost_)
+      return false;
+    lost_->result->status = remote_status::ready;
+    lost_ = nullptr;
+    return true;
+  }
+  bool all_is_quiet() {
+    const auto got = barrier_.next_step(0, 0);
+    if (now_ != phase::quiescing) {
+      CHECK(got == step::wait);
+      return false; // the shorter history goes on without it
+    }
+    CHECK(got == (lost_ ? step::run_partial : step::take));
+    if (lost_)
+      return false;
+    cuts_.push_back(barrier_.take(first_term, {0, 1}));
+    now_ = phase::taking;
+    owing_ = {0, 1};
+    return true;
+  }
+  bool latest_is_taken(std::uint32_t server) {
+    if (cuts_.empty())
+      return false;
+    const auto got = barrier_.answered(cuts_.back(), server, true);
+    owing_.erase(server);
+    CHECK(got
+          == (now_ != phase::taking ? answer::late
+              : owing_.empty()      ? answer::complete
+                                    : answer::more));
+    return true;
+  }
+  bool first_speaks_again() {
+    if (cuts_.size() < 2)
+      return false;
+    CHECK(barrier_.answered(cuts_.front(), 0, true) == answer::late);
+    return true;
+  }
+  bool save_is_over() {
+    if (now_ == phase::open)
+      return false;
+    const auto left = barrier_.end();
+    CHECK(left == (now_ == phase::taking ? std::optional{cuts_.back()} : std::nullopt));
+    now_ = phase::open;
+    return true;
+  }
+  void check() {
+    CHECK(barrier_.quiescing() == (now_ != phase::open));
+    CHECK(barrier_.taking() == (now_ == phase::taking));
+    CHECK(barrier_.has_partial() == (lost_ != nullptr));
+    CHECK(barrier_.holds_back() == (now_ == phase::taking || (now_ == phase::quiescing && !lost_)));
+    CHECK(barrier_.next_step(1, 0) == step::wait);
+    CHECK(barrier_.next_step(0, 1) == step::wait);
+  }
+
+  snapshot_barrier barrier_{300};
+  phase now_ = phase::open;
+  closure_ptr lost_{}; // came back and is open
+  std::vector<cut_id> cuts_{};
+  std::set<std::uint32_t> owing_{}; // an answer to the latest snapshot
 };
 
-/// Plays a history of digits; false where a digit is no legal move, which ends it.
 bool play(const std::vector<int>& moves) {
-  snapshot_barrier b{300};
-  barrier_model m;
-  closure_ptr lost;
-  std::vector<cut_id> cuts;
-  for (int move : moves) {
-    switch (move) {
-      case 0:
-        if (m.now != barrier_model::phase::open)
-          return false;
-        b.begin(start);
-        m.now = barrier_model::phase::quiescing;
-        break;
-      case 1: // a closure comes back
-        if (m.partial)
-          return false;
-        b.note_partial(lost = open_closure());
-        m.partial = true;
-        break;
-      case 2: // and ends
-        if (!m.partial)
-          return false;
-        lost->result->status = remote_status::ready;
-        m.partial = false;
-        break;
-      case 3: // all is quiet
-        if (m.now != barrier_model::phase::quiescing || m.partial) {
-          CHECK(b.next_step(0, 0)
-                == (m.now == barrier_model::phase::quiescing ? step::run_partial : step::wait));
-          return false; // no move: the shorter history goes on without it
-        }
-        CHECK(b.next_step(0, 0) == step::take);
-        cuts.push_back(b.take(first_term, {0, 1}));
-        m.now = barrier_model::phase::taking;
-        m.owes = {{0, true}, {1, true}};
-        break;
-      case 4:
-      case 5: { // a server has taken the latest snapshot
-        if (cuts.empty())
-          return false;
-        const auto server = static_cast<std::uint32_t>(move - 4);
-        const auto got = b.answered(cuts.back(), server, true);
-        if (m.now != barrier_model::phase::taking) {
-          CHECK(got == answer::late);
-          break;
-        }
-        m.owes.erase(server);
-        CHECK(got == (m.owes.empty() ? answer::complete : answer::more));
-        break;
-      }
-      case 6: // the first one speaks up again
-        if (cuts.size() < 2)
-          return false;
-        CHECK(b.answered(cuts.front(), 0, true) == answer::late);
-        break;
-      case 7: { // the save is over, for any reason
-        if (m.now == barrier_model::phase::open)
-          return false;
-        const auto left = b.end();
-        CHECK(left.has_value() == (m.now == barrier_model::phase::taking));
-        if (left)
-          CHECK(*left == cuts.back());
-        m.now = barrier_model::phase::open;
-        break;
-      }
-      default: return false;
-    }
-    CHECK(b.quiescing() == (m.now != barrier_model::phase::open));
-    CHECK(b.taking() == (m.now == barrier_model::phase::taking));
-    CHECK(b.has_partial() == m.partial);
-    CHECK(b.holds_back()
-          == (m.now == barrier_model::phase::taking
-              || (m.now == barrier_model::phase::quiescing && !m.partial)));
-    CHECK(b.next_step(1, 0) == step::wait);
-    CHECK(b.next_step(0, 1) == step::wait);
-  }
-  return true;
+  history h;
+  return std::all_of(moves.begin(), moves.end(), [&](int which) { return h.move(which); });
 }
 
 int all_histories(std::vector<int>& moves, std::size_t length) {
   int played = 0;
-  for (int move = 0; move < 8; ++move) {
+  for (int move = 0; move < history::move_count; ++move) {
     moves.push_back(move);
     if (play(moves)) {
       ++played;
