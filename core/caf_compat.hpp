@@ -122,8 +122,8 @@ typename State::interface spawn_state(caf::actor_system& host, Ts&&... xs) {
 // --- messages
 // ---------------------------------------------------------------------------------------------------
 
-/// Boxes a message struct. Declared here, instantiated once per type in messages/messages.cpp: that
-/// is where the compile time of CAF's message types goes.
+/// Boxes a message struct. Declared here, instantiated once per type in messages/registration.cpp:
+/// that is where the compile time of CAF's message types goes.
 template <class T>
 caf::message box(T x);
 
@@ -194,7 +194,8 @@ struct local_only {
 // --- the system
 // -------------------------------------------------------------------------------------------------
 
-/// Adds message types to a configuration: `init_messages` of messages/messages.hpp adds Troupe's.
+/// Adds message types to a configuration: `init_messages` (messages/registration.hpp) adds
+/// Troupe's.
 using message_registrar = void (*)(caf::actor_system_config&);
 
 /// Makes `config` fit for Troupe: the types that `messages` adds, and scheduler defaults; with

@@ -4,6 +4,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/data/detail/counts.hpp>
+#include <troupe/data/detail/dataset_access.hpp>
 #include <troupe/data/detail/operations.hpp>
 #include <troupe/data/detail/readers.hpp>
 

@@ -10,6 +10,7 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/data/compression.hpp>
 #include <troupe/data/csv.hpp>
+#include <troupe/data/dataset_types.hpp>
 #include <troupe/data/element.hpp>
 
 /// Datasets: which examples, in which order. A dataset is only a description; iterators read. The
@@ -23,23 +24,6 @@ class dataset_node;
 struct dataset_access;
 } // namespace detail
 
-/// The `dataset::cardinality` of a dataset that never ends.
-inline constexpr std::int64_t infinite_cardinality = -1;
-/// The `dataset::cardinality` of a dataset whose length only reading tells.
-inline constexpr std::int64_t unknown_cardinality = -2;
-
-/// Value of both arguments of a `dataset::shard` that is filled in later (autoshard.hpp).
-inline constexpr std::int64_t shard_hint = -1;
-
-/// The ports of an iterator: files, and fresh seeds for shuffles that have none. The ports outlive
-/// the iterators.
-struct data_context {
-  data_context(storage_port& files, random_port& seeds) : storage{files}, random{seeds} {}
-  data_context(const environment& env) : storage{env.storage}, random{env.random} {}
-  storage_port& storage;
-  random_port& random;
-};
-
 /// An immutable description of a stream of elements. Cheap to copy, any thread. Nothing is read and
 /// no function is called before `iterate` or `element_spec`. Errors are thrown as `troupe::error`;
 /// every factory and operation throws `invalid_argument` for a count, size or step that is out of
@@ -48,11 +32,11 @@ class dataset {
 public:
   /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or
   /// skip a call whose result is not needed. May be called on any lane that iterates.
-  using map_function = std::function<element(const element&)>;
+  using map_function = element_function;
 
   /// Makes a dataset of an element, e.g. the records of the file at a path. Pure like a
   /// `map_function`; what it gives must not change between calls for equal elements.
-  using expand_function = std::function<dataset(const element&)>;
+  using expand_function = dataset_function;
 
   /// An empty dataset.
   dataset();

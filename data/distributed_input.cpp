@@ -7,6 +7,7 @@
 #include <troupe/core/error.hpp>
 #include <troupe/data/detail/counts.hpp>
 #include <troupe/data/detail/cutters.hpp>
+#include <troupe/data/detail/dataset_access.hpp>
 #include <troupe/data/detail/node.hpp>
 #include <troupe/data/detail/seeds.hpp>
 #include <troupe/data/iterator.hpp>

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <troupe/core/error.hpp>
+#include <troupe/data/detail/dataset_access.hpp>
 #include <troupe/data/detail/node.hpp>
 
 namespace troupe {

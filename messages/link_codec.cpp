@@ -8,6 +8,10 @@
 #include <cereal/types/vector.hpp>
 
 #include <troupe/core/payload.hpp>
+#include <troupe/messages/admission.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/resources.hpp>
+#include <troupe/messages/variables.hpp>
 
 // Every message that travels, in one list: the order of the questions that `encode_link` asks.
 #define TROUPE_LINK_MESSAGES(apply)                                                      \

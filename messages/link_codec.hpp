@@ -8,7 +8,6 @@
 #include <caf/message.hpp>
 
 #include <troupe/core/result.hpp>
-#include <troupe/messages/messages.hpp>
 
 /// The messages on a link between the coordinator's process and a worker's, in frames
 /// (transport/frame.hpp). A frame's meta is the struct named like its kind, as cereal writes it;

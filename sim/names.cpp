@@ -1,12 +1,5 @@
-// Names of machines, actions and orders, as they stand in traces and failure files.
+// Names of machines, as they stand in traces and failure files.
 #include <troupe/sim/names.hpp>
-
-#include <array>
-#include <cstddef>
-#include <iterator>
-
-#include <troupe/sim/action.hpp>
-#include <troupe/sim/scenario.hpp>
 
 namespace troupe::sim {
 
@@ -18,37 +11,6 @@ std::string to_string(const node_name& name) {
     case job_kind::ps: return "ps" + std::to_string(name.task.index);
     default: return "evaluator" + std::to_string(name.task.index);
   }
-}
-
-std::string_view to_string(action_kind kind) {
-  constexpr std::string_view names[] = {"crash",
-                                        "restart",
-                                        "pause",
-                                        "resume",
-                                        "slow",
-                                        "partition",
-                                        "partition_one_way",
-                                        "isolate",
-                                        "heal",
-                                        "heal_all",
-                                        "reset",
-                                        "stall",
-                                        "delay",
-                                        "clock_offset",
-                                        "clock_drift",
-                                        "torn_write",
-                                        "io_error",
-                                        "no_space",
-                                        "bit_flip",
-                                        "slow_io"};
-  auto i = static_cast<std::size_t>(kind);
-  return i < std::size(names) ? names[i] : "action(?)";
-}
-
-std::string_view to_string(order_kind kind) {
-  constexpr std::array<std::string_view, 4> names{"fifo", "random", "pct", "replay"};
-  auto i = static_cast<std::size_t>(kind);
-  return i < names.size() ? names[i] : "order(?)";
 }
 
 } // namespace troupe::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <optional>
 
 #include <troupe/sim/checkers.hpp>
@@ -9,6 +10,12 @@
 #include <troupe/sim/scenario_run.hpp>
 
 namespace troupe::sim {
+
+std::string_view to_string(order_kind kind) {
+  constexpr std::array<std::string_view, 4> names{"fifo", "random", "pct", "replay"};
+  auto i = static_cast<std::size_t>(kind);
+  return i < names.size() ? names[i] : "order(?)";
+}
 
 std::string run_result::rule() const {
   if (!rep.violations.empty())

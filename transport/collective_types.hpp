@@ -49,6 +49,17 @@ struct user_reduction {
   std::function<void(std::byte* into, const std::byte* with, std::size_t count)> merge{};
 };
 
+/// A reduction: `reduce_op::sum`, its name in any letter case (which throws as `parse_reduce_op`),
+/// or a user's own.
+struct reduction {
+  reduction(reduce_op what) : op{what} {}
+  reduction(std::string_view name) : op{parse_reduce_op(name)} {}
+  reduction(const char* name) : reduction{std::string_view{name}} {}
+  reduction(user_reduction what) : op{reduce_op::user}, user{std::move(what)} {}
+  reduce_op op = reduce_op::sum;
+  user_reduction user{};
+};
+
 /// The order in which elements are merged.
 enum class reduction_order : std::uint8_t {
   /// Member 0, 1, 2, ... for every element, whatever carries the data.

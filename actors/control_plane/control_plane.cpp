@@ -3,6 +3,8 @@
 #include <utility>
 
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/variables.hpp>
 
 namespace troupe {
 

@@ -1,9 +1,17 @@
 #include <troupe/actors/coordinator/coordinator.hpp>
 
-#include <algorithm>
-
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/readable_name.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/program.hpp>
+#include <troupe/messages/server_statistics.hpp>
+#include <troupe/messages/settlement.hpp>
+#include <troupe/messages/tick.hpp>
+#include <troupe/messages/variables.hpp>
+
+#include <algorithm>
 
 namespace troupe {
 

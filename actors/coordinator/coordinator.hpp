@@ -19,6 +19,9 @@
 #include <troupe/actors/coordinator/term_election.hpp>
 #include <troupe/actors/coordinator/variable_catalogue.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/message_header.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe {
 

@@ -1,10 +1,13 @@
 // Attempts on their way back: what workers report, what a loss leaves, what runs again.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
+#include <troupe/core/planted.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/program.hpp>
+#include <troupe/messages/tick.hpp>
+
 #include <algorithm>
 #include <new>
-
-#include <troupe/core/planted.hpp>
 
 namespace troupe {
 

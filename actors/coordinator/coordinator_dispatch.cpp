@@ -1,8 +1,12 @@
 // Closures on their way out: which worker gets them, in what message, and which it is to give back.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/tick.hpp>
+
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace troupe {
 

@@ -1,9 +1,14 @@
 // Workers and servers that come and go, and the term that servers grant.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
-#include <algorithm>
-
 #include <troupe/core/planted.hpp>
+#include <troupe/messages/admission.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/terms.hpp>
+#include <troupe/messages/tick.hpp>
+
+#include <algorithm>
 
 namespace troupe {
 

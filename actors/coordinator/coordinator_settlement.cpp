@@ -1,6 +1,8 @@
 // What servers are told of the ends of closures, and what waits for their answers.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
+#include <troupe/messages/settlement.hpp>
+
 namespace troupe {
 
 /// `ask_to_confirm` follows.

@@ -15,7 +15,9 @@
 #include <troupe/actors/support/failure_classifier.hpp>
 #include <troupe/core/limits.hpp>
 #include <troupe/core/promise.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/core/specs.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/server_statistics.hpp>
 
 /// What the coordinator actor and the program share: options, state, reports.
 namespace troupe {

@@ -1,6 +1,12 @@
 // Saves: the cluster falls quiet, the servers take a snapshot, work goes on.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/snapshots.hpp>
+#include <troupe/messages/tick.hpp>
+
+#include <utility>
+
 namespace troupe {
 
 void coordinator_state::take_cut(std::shared_ptr<promise_slot<cut_id>> done) {

@@ -1,6 +1,9 @@
 // Variables, which servers make, and resources, which workers build.
 #include <troupe/actors/coordinator/coordinator.hpp>
 
+#include <troupe/messages/resources.hpp>
+#include <troupe/messages/variables.hpp>
+
 namespace troupe {
 
 void coordinator_state::create_variables(std::vector<variable_spec> specs,

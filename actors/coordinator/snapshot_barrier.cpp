@@ -1,9 +1,9 @@
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
 
+#include <troupe/core/planted.hpp>
+
 #include <string>
 #include <utility>
-
-#include <troupe/core/planted.hpp>
 
 namespace troupe {
 

@@ -3,6 +3,9 @@
 #include <exception>
 #include <utility>
 
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/tick.hpp>
+
 namespace troupe {
 
 device_state::device_state(interface::pointer self, const environment& env,
@@ -127,7 +130,7 @@ void device_state::look_at_poller() {
 void device_state::on_failed(device_failed& msg) {
   if (!msg.here.value || failed_)
     return;
-  failed_ = std::move(msg);
+  failed_ = std::make_unique<device_failed>(std::move(msg));
   trace(env_, "device.failed", {{"device", failed_->device}, {"why", failed_->why.text}});
   mark(env_, "device.failed");
   for (auto& each : std::exchange(watchers_, {}))

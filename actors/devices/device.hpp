@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <mutex>
 #include <vector>
 
 #include <troupe/core/promise.hpp>
@@ -69,24 +69,11 @@ private:
   std::uint64_t heartbeats_ = 0; ///< of the poller, when last looked at
   std::uint64_t silent_ms_ = 0;  ///< that it stood still, by our own looks
   bool closing_ = false;
-  std::optional<device_failed> failed_{};
+  std::unique_ptr<device_failed> failed_{}; ///< null: it is well
   std::vector<std::shared_ptr<device_watcher>> watchers_{};
 };
 
 device_actor spawn_device(caf::actor_system& system, const environment& env,
                           device_actor_options options);
-
-/// Has `device_event{number}` sent to an actor when `event` passed or never will. The actor is not
-/// kept alive by it.
-template <class Handle>
-result<void> notify_actor(device& on, const stream_event& event, const Handle& to,
-                          std::uint64_t number) {
-  auto weak = caf::actor_cast<caf::weak_actor_ptr>(to);
-  return on.notify(event, [weak, number](const result<void>& out) {
-    if (auto strong = weak.lock())
-      tell_from_outside(caf::actor_cast<Handle>(strong),
-                        device_event{.number = number, .why = out ? failure{} : out.error()});
-  });
-}
 
 } // namespace troupe

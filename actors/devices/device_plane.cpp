@@ -4,6 +4,7 @@
 
 #include <troupe/device/cpu_table.hpp>
 #include <troupe/device/cuda_table.hpp>
+#include <troupe/messages/devices.hpp>
 
 namespace troupe {
 

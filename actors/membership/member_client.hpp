@@ -14,6 +14,9 @@
 #include <troupe/core/mac.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/message_header.hpp>
+#include <troupe/messages/tick.hpp>
 
 namespace troupe {
 

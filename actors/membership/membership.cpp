@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/core/mac.hpp>
+#include <troupe/messages/tick.hpp>
 
 namespace troupe {
 
@@ -111,7 +112,7 @@ void membership_state::on_heartbeat(heartbeat& msg) {
   if (!live) { // answer whoever sent it: its handle is not that of a member
     mark(env_, "membership.stale_sender_refused");
     if (auto sender = self_->current_sender())
-      tell_member(sender, msg.header.from, fenced_notice{.header = header(msg.header.sender)});
+      tell_member(sender, fenced_notice{.header = header(msg.header.sender)});
   }
   act(std::move(actions));
   if (live)
@@ -183,7 +184,7 @@ void membership_state::on_end(end_cluster& msg) {
   ending_ = true;
   ending_why_ = std::move(msg.why);
   for (const auto& [task, p] : peers_)
-    tell_member(p.handle, task, end_member{.header = header(p.inc), .why = ending_why_});
+    tell_member(p.handle, end_member{.header = header(p.inc), .why = ending_why_});
   later(end_timer, msg.deadline_ms);
   check_ended();
 }
@@ -231,7 +232,7 @@ void membership_state::act(membership_actions actions) {
           this->refuse(a);
         else if constexpr (std::is_same_v<what, probe>) {
           if (auto at = peers_.find(a.task); at != peers_.end())
-            tell_member(at->second.handle, a.task, probe_member{.header = header(a.inc)});
+            tell_member(at->second.handle, probe_member{.header = header(a.inc)});
         } else if constexpr (std::is_same_v<what, membership_action::fence>)
           tell_fenced(a.task, a.inc);
         else if constexpr (std::is_same_v<what, membership_action::joined>)
@@ -321,21 +322,17 @@ void membership_state::lost(const membership_action::lost& what) {
 
 void membership_state::tell_fenced(const task_id& task, const incarnation& inc) {
   if (auto at = peers_.find(task); at != peers_.end() && at->second.inc == inc)
-    tell_member(at->second.handle, task, fenced_notice{.header = header(inc)});
+    tell_member(at->second.handle, fenced_notice{.header = header(inc)});
 }
 
 void membership_state::tell_views() {
   for (const auto& [task, p] : peers_)
-    tell_member(p.handle, task, view_changed{.header = header(p.inc), .current = core_.current()});
+    tell_member(p.handle, view_changed{.header = header(p.inc), .current = core_.current()});
 }
 
 template <class Message>
-void membership_state::tell_member(const caf::strong_actor_ptr& to, const task_id& task,
-                                   Message msg) {
-  if (task.job == job_kind::ps)
-    tell(self_, caf::actor_cast<parameter_server_actor>(to), std::move(msg));
-  else
-    tell(self_, caf::actor_cast<worker_actor>(to), std::move(msg));
+void membership_state::tell_member(const caf::strong_actor_ptr& to, Message msg) {
+  tell(self_, caf::actor_cast<member_actor>(to), std::move(msg));
 }
 
 membership_actor spawn_membership(caf::actor_system& system, const environment& env,

@@ -76,7 +76,7 @@ private:
   void tell_fenced(const task_id& task, const incarnation& inc);
   void tell_views();
   template <class Message>
-  void tell_member(const caf::strong_actor_ptr& to, const task_id& task, Message msg);
+  void tell_member(const caf::strong_actor_ptr& to, Message msg);
   message_header header(const incarnation& receiver);
   void check_ended();
   void end();

@@ -11,7 +11,7 @@
 
 #include <troupe/actors/membership/phi_accrual.hpp>
 #include <troupe/core/time.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/membership.hpp>
 
 /// The membership of the cluster: the author of the views and the judge of silence
 /// (`docs/protocol.md`). No CAF calls, no clock: every input carries the time, every output is an

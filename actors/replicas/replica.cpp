@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/replicas.hpp>
+
 namespace troupe {
 
 replica_state::replica_state(interface::pointer self, const environment& env,

@@ -5,6 +5,11 @@
 #include <utility>
 
 #include <troupe/core/limits.hpp>
+#include <troupe/messages/server_statistics.hpp>
+#include <troupe/messages/settlement.hpp>
+#include <troupe/messages/snapshots.hpp>
+#include <troupe/messages/terms.hpp>
+#include <troupe/messages/variables.hpp>
 
 namespace troupe {
 

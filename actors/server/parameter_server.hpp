@@ -8,6 +8,7 @@
 
 #include <troupe/actors/membership/member_client.hpp>
 #include <troupe/actors/shards/shard_store.hpp>
+#include <troupe/core/specs.hpp>
 #include <troupe/messages/interfaces.hpp>
 
 namespace troupe {

@@ -2,6 +2,13 @@
 
 #include <troupe/core/caf_relay.hpp>
 #include <troupe/core/exit_code.hpp>
+#include <troupe/messages/admission.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/resources.hpp>
+#include <troupe/messages/tick.hpp>
+#include <troupe/messages/variables.hpp>
 
 namespace troupe {
 

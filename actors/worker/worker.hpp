@@ -2,10 +2,15 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <string>
 
 #include <troupe/actors/membership/member_client.hpp>
 #include <troupe/actors/worker/worker_lanes.hpp>
+#include <troupe/core/promise.hpp>
+#include <troupe/core/specs.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/membership.hpp>
 
 namespace troupe {
 

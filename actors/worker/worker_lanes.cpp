@@ -8,6 +8,7 @@
 
 #include <troupe/actors/worker/detail/lane_step.hpp>
 #include <troupe/core/planted.hpp>
+#include <troupe/messages/membership.hpp>
 
 namespace troupe {
 

@@ -16,7 +16,9 @@
 #include <troupe/core/lane_context.hpp>
 #include <troupe/core/limits.hpp>
 #include <troupe/core/step_host.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/fwd.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <troupe/data/dataset.hpp>
+#include <troupe/data/dataset_types.hpp>
 
 /// Arithmetic on cardinalities: counts from 0 on, `infinite_cardinality`, `unknown_cardinality`.
 /// Counts that overflow stay at the largest.

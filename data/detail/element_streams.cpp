@@ -54,7 +54,7 @@ void buffer_pool::give_back(block x) noexcept {
   ::operator delete(x.at, block_alignment);
 }
 
-element map_one(const dataset::map_function& function, const element& x) {
+element map_one(const element_function& function, const element& x) {
   auto out = function(x);
   for (std::size_t i = 0; i < out.size(); ++i)
     if (!out[i].defined())
@@ -90,7 +90,7 @@ private:
 
 class map_stream final : public stream<element> {
 public:
-  map_stream(stream_ptr<element> input, dataset::map_function function)
+  map_stream(stream_ptr<element> input, element_function function)
     : input_{std::move(input)}, function_{std::move(function)} {}
   void start(std::uint64_t pass) override { input_->start(pass); }
   bool next(element& to) override {
@@ -106,7 +106,7 @@ public:
 
 private:
   stream_ptr<element> input_;
-  dataset::map_function function_;
+  element_function function_;
 };
 
 class zip_stream final : public stream<element> {
@@ -279,7 +279,7 @@ stream_ptr<element> make_row_elements(std::shared_ptr<const row_store> store,
   return std::make_unique<row_elements>(std::move(store), std::move(rows));
 }
 
-stream_ptr<element> make_map(stream_ptr<element> input, dataset::map_function function) {
+stream_ptr<element> make_map(stream_ptr<element> input, element_function function) {
   return std::make_unique<map_stream>(std::move(input), std::move(function));
 }
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include <troupe/data/dataset.hpp>
+#include <troupe/data/dataset_types.hpp>
 #include <troupe/data/detail/stream.hpp>
 
 /// Streams of elements: rows made into elements, mapped, zipped, batched.
@@ -36,7 +36,7 @@ private:
 /// `rows` of `store`.
 stream_ptr<element> make_row_elements(std::shared_ptr<const row_store> store,
                                       stream_ptr<row_no> rows);
-stream_ptr<element> make_map(stream_ptr<element> input, dataset::map_function function);
+stream_ptr<element> make_map(stream_ptr<element> input, element_function function);
 stream_ptr<element> make_zip(stream_ptr<element> a, stream_ptr<element> b);
 /// Gathers the rows straight into the batch.
 stream_ptr<element> make_row_batch(std::shared_ptr<const row_store> store, stream_ptr<row_no> rows,
@@ -44,6 +44,6 @@ stream_ptr<element> make_row_batch(std::shared_ptr<const row_store> store, strea
 stream_ptr<element> make_batch(stream_ptr<element> input, std::size_t size, bool drop_remainder);
 
 /// Calls `function`; throws `invalid_argument` when a part of its result has no value.
-element map_one(const dataset::map_function& function, const element& x);
+element map_one(const element_function& function, const element& x);
 
 } // namespace troupe::detail

@@ -4,6 +4,7 @@
 
 #include <troupe/core/error.hpp>
 #include <troupe/core/random.hpp>
+#include <troupe/data/detail/dataset_access.hpp>
 #include <troupe/data/detail/seeds.hpp>
 
 namespace troupe::detail {
@@ -13,7 +14,7 @@ namespace {
 /// Source of the order: TensorFlow, core/kernels/data/interleave_dataset_op.cc.
 class expand_stream final : public stream<element> {
 public:
-  expand_stream(storage_port& storage, stream_ptr<element> input, dataset::expand_function function,
+  expand_stream(storage_port& storage, stream_ptr<element> input, dataset_function function,
                 std::uint64_t cycle, std::uint64_t block, std::uint64_t seed)
     : storage_{storage},
       input_{std::move(input)},
@@ -159,7 +160,7 @@ private:
 
   storage_port& storage_;
   stream_ptr<element> input_;
-  dataset::expand_function function_;
+  dataset_function function_;
   std::uint64_t cycle_;
   std::uint64_t block_;
   std::uint64_t seed_;
@@ -174,8 +175,8 @@ private:
 
 class expand_node final : public dataset_node {
 public:
-  expand_node(node_ptr input, dataset::expand_function function, std::uint64_t cycle,
-              std::uint64_t block, std::string label)
+  expand_node(node_ptr input, dataset_function function, std::uint64_t cycle, std::uint64_t block,
+              std::string label)
     : input_{std::move(input)},
       function_{std::move(function)},
       cycle_{cycle},
@@ -210,7 +211,7 @@ public:
 
 private:
   node_ptr input_;
-  dataset::expand_function function_;
+  dataset_function function_;
   std::uint64_t cycle_;
   std::uint64_t block_;
   std::string label_;
@@ -218,7 +219,7 @@ private:
 
 } // namespace
 
-node_ptr make_expand_node(node_ptr input, dataset::expand_function function, std::uint64_t cycle,
+node_ptr make_expand_node(node_ptr input, dataset_function function, std::uint64_t cycle,
                           std::uint64_t block, std::string label) {
   return std::make_shared<expand_node>(std::move(input), std::move(function), cycle, block,
                                        std::move(label));

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <troupe/core/environment.hpp>
-#include <troupe/data/dataset.hpp>
+#include <troupe/data/dataset_types.hpp>
 #include <troupe/data/detail/stream.hpp>
 #include <troupe/data/element.hpp>
 
@@ -86,12 +86,6 @@ public:
   virtual std::int64_t known_rows(open_context&) const { return -1; }
   /// How many elements of a pass may have fewer rows than `batch_rows`: 0, 1, or 2 for more.
   virtual int partial_batches() const { return 2; }
-};
-
-/// Access of the other files of data/ to a dataset's node.
-struct dataset_access {
-  static const node_ptr& node(const dataset& x) { return x.node_; }
-  static dataset make(node_ptr node) { return dataset{std::move(node)}; }
 };
 
 /// Rows that a function finds when it is opened; `label` describes them.

@@ -251,7 +251,7 @@ private:
 
 class map_node final : public unary_node {
 public:
-  map_node(node_ptr input, dataset::map_function function)
+  map_node(node_ptr input, element_function function)
     : unary_node{std::move(input)}, function_{std::move(function)} {}
   opened open(open_context& context) const override {
     return make_map(input().open(context).take_elements(), function_);
@@ -307,12 +307,12 @@ private:
     return out;
   }
 
-  dataset::map_function function_;
+  element_function function_;
 };
 
 } // namespace
 
-node_ptr make_map_node(node_ptr input, dataset::map_function function) {
+node_ptr make_map_node(node_ptr input, element_function function) {
   return std::make_shared<map_node>(std::move(input), std::move(function));
 }
 

@@ -8,7 +8,7 @@
 /// The operations as nodes; arguments are checked before. Any thread.
 namespace troupe::detail {
 
-node_ptr make_map_node(node_ptr input, dataset::map_function function);
+node_ptr make_map_node(node_ptr input, element_function function);
 node_ptr make_shuffle_node(node_ptr input, std::uint64_t buffer, std::optional<std::uint64_t> seed,
                            bool reshuffle);
 node_ptr make_repeat_node(node_ptr input, std::optional<std::uint64_t> rounds);

@@ -9,7 +9,7 @@
 #include <caf/send.hpp>
 
 #include <troupe/core/caf_compat.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/registration.hpp>
 #include <troupe/sim/caf017/node.hpp>
 
 namespace troupe::sim {

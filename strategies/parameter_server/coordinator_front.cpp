@@ -1,3 +1,4 @@
+#include <troupe/messages/resources.hpp>
 #include <troupe/strategies/parameter_server/detail/coordinator_front.hpp>
 
 #include <algorithm>

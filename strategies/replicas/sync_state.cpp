@@ -1,3 +1,5 @@
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/replicas.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 
 #include <utility>

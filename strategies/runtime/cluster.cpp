@@ -1,3 +1,4 @@
+#include <troupe/messages/program.hpp>
 #include <troupe/strategies/runtime/detail/cluster.hpp>
 
 #include <algorithm>

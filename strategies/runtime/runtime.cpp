@@ -12,7 +12,8 @@
 
 #include <troupe/core/exit_code.hpp>
 #include <troupe/core/mac.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/registration.hpp>
 #include <troupe/strategies/runtime/detail/data_lane.hpp>
 #include <troupe/strategies/runtime/detail/runtime_impl.hpp>
 #include <troupe/transport/host_transport.hpp>

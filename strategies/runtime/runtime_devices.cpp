@@ -1,3 +1,4 @@
+#include <troupe/messages/devices.hpp>
 #include <troupe/strategies/runtime/detail/runtime_impl.hpp>
 
 #include <cstdio>

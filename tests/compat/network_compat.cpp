@@ -9,7 +9,7 @@
 
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/core/production_ports.hpp>
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/registration.hpp>
 #include <troupe/sim/world.hpp>
 #include <troupe/transport/memory_transport.hpp>
 

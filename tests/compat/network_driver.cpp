@@ -10,6 +10,7 @@
 
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/membership.hpp>
 
 namespace compat {
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Clang reads every header alone and every source, without generating code.
+"""Clang reads every header alone and every source, without generating code. A header that a source includes before
+anything else is alone there: it is read once, with the source.
 
 usage: clang_check.py ROOT [--jobs N]
 
@@ -12,6 +13,7 @@ import concurrent.futures
 import hashlib
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,12 +33,21 @@ def command(root):
     return [clang, *flags]
 
 
+def first_include(path):
+    """What a source includes first, if it is one of ours."""
+    found = re.search(r"^\s*#\s*include\s*<troupe/([^>]+)>|^\s*#\s*(?:include|if|define)", path.read_text(), re.M)
+    return found[1] if found else None
+
+
 def jobs_of(root):
     """[(title, file, text to compile)]: headers under their installed name, sources as they are."""
     jobs = []
     for folder in SOURCES:
+        with_source = {first_include(path) for path in (root / folder).rglob("*.cpp")}
         for path in sorted((root / folder).rglob("*.hpp")):
             name = path.relative_to(root).as_posix()
+            if name in with_source:
+                continue
             spelled = f"<troupe/{name}>" if folder in LIBRARY + ("sim",) and "/tools/" not in name else f'"{path}"'
             jobs.append((name, path, f"#include {spelled}\n"))
         for path in sorted((root / folder).rglob("*.cpp")):

@@ -333,7 +333,7 @@ def main():
     print_arrows("by includes", included, table)
     faults += judge("by includes", included, table, tidy.MAY_INCLUDE, lambda why: why)
     both = dict(included)
-    for circle in file_circles(tree, table.folders):
+    for circle in file_circles(tree, (*tidy.LIBRARY, "sim")):
         print("circle of files, by includes: " + ", ".join(circle))
     if told.build:
         linked, files = link_arrows(told.build, table)

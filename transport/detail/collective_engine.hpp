@@ -7,7 +7,6 @@
 
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/result.hpp>
-#include <troupe/transport/collective_group.hpp>
 #include <troupe/transport/collective_types.hpp>
 
 /// The interface of a group to whatever carries an operation.

@@ -10,11 +10,11 @@
 
 #include <troupe/core/environment.hpp>
 #include <troupe/core/result.hpp>
-#include <troupe/transport/collective_group.hpp>
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/collective_plan.hpp>
 #include <troupe/transport/detail/group_links.hpp>
 #include <troupe/transport/detail/plan_runner.hpp>
+#include <troupe/transport/group_options.hpp>
 
 /// A group below its operations: epochs, and the drive of one operation after the other.
 namespace troupe::detail {

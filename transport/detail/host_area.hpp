@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <troupe/transport/collective_table.hpp>
 #include <troupe/transport/detail/collective_engine.hpp>
 #include <troupe/transport/detail/group_links.hpp>
 #include <troupe/transport/detail/host_arena.hpp>

@@ -1,6 +1,5 @@
 // Relays, and actors that run on the thread that brings a message.
 #include <troupe/core/caf_relay.hpp>
-#include <troupe/messages/messages.hpp>
 
 #include <chrono>
 #include <condition_variable>
@@ -15,6 +14,8 @@
 #include <caf/send.hpp>
 
 #include <doctest/doctest.h>
+
+#include <troupe/messages/registration.hpp>
 
 using namespace troupe;
 

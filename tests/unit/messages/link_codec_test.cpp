@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <troupe/messages/link_codec.hpp>
+#include <troupe/messages/messages.hpp>
 
 using namespace troupe;
 

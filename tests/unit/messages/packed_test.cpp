@@ -4,7 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/closures.hpp>
+#include <troupe/messages/variables.hpp>
 
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>

@@ -10,7 +10,13 @@
 
 #include <doctest/doctest.h>
 
+#include <troupe/messages/admission.hpp>
+#include <troupe/messages/closures.hpp>
 #include <troupe/messages/interfaces.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/membership.hpp>
+#include <troupe/messages/registration.hpp>
+#include <troupe/messages/variables.hpp>
 
 #include "../data_plane/parameter_fixture.hpp"
 

@@ -12,10 +12,12 @@
 
 #include <troupe/actors/devices/device.hpp>
 #include <troupe/actors/devices/device_plane.hpp>
+#include <troupe/actors/devices/notify_actor.hpp>
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tracers.hpp>
 #include <troupe/device/fake_table.hpp>
+#include <troupe/messages/registration.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 #include "../../../support/port_waiting.hpp"

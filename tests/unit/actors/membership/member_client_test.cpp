@@ -15,6 +15,7 @@
 
 #include <troupe/actors/server/parameter_server.hpp>
 #include <troupe/core/production_ports.hpp>
+#include <troupe/messages/registration.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 using namespace troupe;

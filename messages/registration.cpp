@@ -1,8 +1,9 @@
-#include <troupe/messages/messages.hpp>
+#include <troupe/messages/registration.hpp>
 
 #include <caf/actor_system_config.hpp>
 #include <caf/make_message.hpp>
 
+#include <troupe/core/caf_compat.hpp>
 #include <troupe/messages/type_ids.hpp>
 
 namespace troupe {
