@@ -1,11 +1,11 @@
 // How long checkpoints of very many small variables take: 20,000 of 16 floats with Adam, on two
 // servers in processes of their own. What counts is what each variable costs beside its bytes.
 #include <exception>
-#include <filesystem>
 #include <memory>
 
 #include <troupe/troupe.hpp>
 
+#include "../tools/scratch_folder.hpp"
 #include "detail/bench.hpp"
 #include "detail/child.hpp"
 
@@ -22,7 +22,7 @@ public:
   process_run() {
     const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
     for (const char* role : {"ps:0", "ps:1", "worker:0"})
-      children_.emplace_back(std::vector<std::string>{"--serve", role, address});
+      children_.push_back(bench::run_again({"--serve", role, address}));
     tr::runtime_options options{.workers = 1, .servers = 2};
     options.task = tr::task_id{.job = tr::job_kind::chief, .index = 0};
     options.coordinator_address = address;
@@ -60,46 +60,22 @@ public:
   }
 
 private:
-  std::vector<bench::child> children_{}; // end after the coordinator
+  std::vector<tool::child_process> children_{}; // end after the coordinator
   std::unique_ptr<tr::runtime> rt_{};
   std::unique_ptr<tr::parameter_server_strategy> strategy_{};
   std::unique_ptr<tr::cluster_coordinator> coordinator_{};
 };
 
 int serve(const std::string& role, const std::string& address) {
-  const auto colon = role.find(':');
   tr::runtime_options options{.workers = 1, .servers = 2};
-  options.task =
-    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task = bench::task_of(role);
   options.coordinator_address = address;
   return tr::runtime{options}.serve();
 }
 
-/// A directory in the system's own place for such, removed at the end.
-class scratch {
-public:
-  scratch() {
-    std::string pattern = std::filesystem::temp_directory_path() / "troupe_bench_XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw std::runtime_error("no directory for checkpoints");
-    path_ = pattern;
-  }
-  scratch(const scratch&) = delete;
-  scratch& operator=(const scratch&) = delete;
-  ~scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
-private:
-  std::string path_{};
-};
-
 void measure(bench::report& out) {
   const std::size_t n = out.scaled(variables_full);
-  const scratch here;
+  const tool::scratch_folder here;
   process_run ours;
   bench::row made{.name = "create", .unit = "s"};
   bench::row saved{.name = "save", .unit = "s"};

@@ -1,10 +1,12 @@
 // How fast the members of a group sum, gather and spread a vector, or wait for each other: over TCP
 // against Gloo, Open MPI and bare sockets, through shared memory against Open MPI and bare memory,
 // between threads against bare memory. All contenders run in the same processes, in turn.
+#include <chrono>
 #include <exception>
 #include <fstream>
 #include <sstream>
 
+#include "../tools/scratch_folder.hpp"
 #include "detail/bench.hpp"
 #include "detail/child.hpp"
 #include "detail/collective_cells.hpp"
@@ -58,14 +60,6 @@ int run_rank(const std::vector<std::string>& args) {
 // --- the program
 // -----------------------------------------------------------------------------------------
 
-#if defined(TROUPE_BENCH_MPI)
-std::string own_path() {
-  std::vector<char> path(4096);
-  const ssize_t n = ::readlink("/proc/self/exe", path.data(), path.size());
-  return {path.data(), static_cast<std::size_t>(std::max<ssize_t>(0, n))};
-}
-#endif
-
 /// Starts the ranks, by mpirun where there is one.
 bool start_ranks(const bench::report& report, const std::string& page, const std::string& transport,
                  std::uint32_t n, const kinds& which) {
@@ -80,29 +74,28 @@ bool start_ranks(const bench::report& report, const std::string& page, const std
   std::string command =
     "timeout 400 mpirun --allow-run-as-root --oversubscribe --bind-to none --mca pml ob1 --mca btl "
     + std::string{transport == "tcp" ? "tcp,self" : "vader,self"} + " -n " + std::to_string(n) + " "
-    + own_path();
+    + tool::own_program();
   for (const std::string& a : args)
     command += " " + a;
   return std::system(command.c_str()) == 0;
 #else
-  std::vector<bench::child> children;
+  std::vector<tool::child_process> children;
   for (std::uint32_t i = 0; i < n; ++i) {
     auto with_rank = args;
     with_rank.push_back(std::to_string(i));
-    children.emplace_back(with_rank);
+    children.push_back(bench::run_again(with_rank));
   }
   bool ok = true;
   for (auto& c : children)
-    ok = c.wait(std::chrono::minutes{7}) == 0 && ok;
+    ok = c.wait_or_kill(std::chrono::minutes{7}).ok() && ok;
   return ok;
 #endif
 }
 
 void measure_processes(bench::report& report, const std::string& transport, std::uint32_t n,
                        const kinds& which) {
-  const std::string page =
-    (std::filesystem::temp_directory_path() / ("troupe-collectives-" + std::to_string(::getpid())))
-      .string();
+  const tool::scratch_folder folder;
+  const std::string page = folder / "page";
   bench::rank::create(page);
   const bool ok = start_ranks(report, page, transport, n, which);
   std::ifstream in{page + ".rows"};
@@ -115,8 +108,6 @@ void measure_processes(bench::report& report, const std::string& transport, std:
     failed.unmeasured = "a rank failed; what it had not done of " + text_of(which) + " is missing";
     report.add(failed);
   }
-  std::filesystem::remove(page);
-  std::filesystem::remove(page + ".rows");
 }
 
 // --- threads

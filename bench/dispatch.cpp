@@ -3,6 +3,7 @@
 // alone. The closure does nothing, so this is all overhead. A closure has an answer, so the peers
 // are requests with answers, pipelined; bare messages that nobody answers are a row of their own,
 // and so is a bare echo over Asio. `--only process_alone` leaves the peers out, for profiles.
+#include <chrono>
 #include <exception>
 #include <optional>
 
@@ -156,7 +157,8 @@ public:
     : policy_{std::move(policy)},
       threads_{threads},
       port_{bench::free_port()},
-      process_{{"--peer", std::to_string(port_), policy_, std::to_string(threads)}},
+      process_{
+        bench::run_again({"--peer", std::to_string(port_), policy_, std::to_string(threads)})},
       here_{policy_, true, threads} {
     auto found = here_.system().middleman().remote_actor("127.0.0.1", port_);
     for (int tries = 0; !found && tries < 200; ++tries) {
@@ -194,7 +196,7 @@ private:
   std::string policy_;
   std::size_t threads_;
   std::uint16_t port_;
-  bench::child process_;
+  tool::child_process process_;
   bench::bare_caf::host here_;
   caf::actor remote_{};
 };
@@ -251,9 +253,9 @@ void measure_processes(bench::report& out, bool compare) {
   auto echo = make_rows("process", "", "asio_echo");
   const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
   const auto echo_port = bench::free_port();
-  std::vector<bench::child> children;
+  std::vector<tool::child_process> children;
   for (const char* role : {"worker:0", "worker:1", "ps:0"})
-    children.emplace_back(std::vector<std::string>{"--serve", role, address});
+    children.push_back(bench::run_again({"--serve", role, address}));
   basp_peers peers;
   {
     tr::runtime_options options{.workers = workers, .servers = 1};
@@ -264,7 +266,7 @@ void measure_processes(bench::report& out, bool compare) {
     ours.wait_for_workers();
     std::optional<bench::asio_echo::client> bare;
     if (compare) {
-      children.emplace_back(std::vector<std::string>{"--echo", std::to_string(echo_port)});
+      children.push_back(bench::run_again({"--echo", std::to_string(echo_port)}));
       bare.emplace(echo_port);
       for (const char* policy : {"stealing", "sharing"})
         for (std::size_t threads : {1, 2})
@@ -284,8 +286,8 @@ void measure_processes(bench::report& out, bool compare) {
     }
   }
   for (auto& c : children)
-    if (const int code = c.wait(); code != 0)
-      rows.rate.note = "a process ended with " + std::to_string(code);
+    if (const auto end = c.wait_or_kill(std::chrono::seconds{30}); !end.ok())
+      rows.rate.note = "a process " + to_string(end);
   rows.p50.ours = echo.p50.ours;
   rows.p99.ours = echo.p99.ours;
   echo.p50.name = "process_latency_p50_vs_echo";
@@ -306,11 +308,8 @@ void measure_processes(bench::report& out, bool compare) {
 // ----------------------------------------------------------------------------------------
 
 int serve(const std::string& role, const std::string& address) {
-  const auto colon = role.find(':');
   tr::runtime_options options{.workers = workers, .servers = 1};
-  options.task =
-    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task = bench::task_of(role);
   options.coordinator_address = address;
   return tr::runtime{options}.serve();
 }

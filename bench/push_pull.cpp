@@ -234,8 +234,7 @@ public:
   process_run(const std::string& way, int page) {
     const auto address = "127.0.0.1:" + std::to_string(bench::free_port());
     for (const char* role : {"ps:0", "worker:0", "worker:1"})
-      children_.emplace_back(std::vector<std::string>{"--serve", role, address, way},
-                             std::vector<int>{page});
+      children_.push_back(bench::run_again({"--serve", role, address, way}, {page}));
     auto options = options_for(way);
     options.task = tr::task_id{.job = tr::job_kind::chief, .index = 0};
     options.coordinator_address = address;
@@ -245,17 +244,14 @@ public:
   cluster_run& operator*() { return *ours_; }
 
 private:
-  std::vector<bench::child> children_{}; // end after the coordinator
+  std::vector<tool::child_process> children_{}; // end after the coordinator
   std::unique_ptr<cluster_run> ours_{};
 };
 
 int serve(const std::string& role, const std::string& address, const std::string& way) {
-  meeting::open(bench::child::handed(0));
-  const auto colon = role.find(':');
+  meeting::open(tool::handed_down(0));
   auto options = options_for(way);
-  options.task =
-    tr::task_id{.job = role.substr(0, colon) == "ps" ? tr::job_kind::ps : tr::job_kind::worker,
-                .index = static_cast<std::uint32_t>(std::stoul(role.substr(colon + 1)))};
+  options.task = bench::task_of(role);
   options.coordinator_address = address;
   if (options.task->job == tr::job_kind::worker)
     materials::of(0); // before the clock of the first round

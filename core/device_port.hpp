@@ -70,6 +70,12 @@ struct device_facts {
   std::array<std::uint64_t, 2> identity{};
 };
 
+/// A device of this process, opened or not.
+struct device_info {
+  device_id id{};
+  device_facts facts{};
+};
+
 /// Handles of the runtime below; null: none.
 struct native_stream {
   void* handle = nullptr;

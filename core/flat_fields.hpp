@@ -2,7 +2,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <tuple>
 
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
@@ -14,6 +13,7 @@
 #include <caf/meta/load_callback.hpp>
 #include <caf/sec.hpp>
 
+/// What TROUPE_FLAT_FIELDS (field_lists.hpp) stands on.
 namespace troupe::detail {
 
 /// Reads `to` from all of `bytes`, every length checked; an error when they don't fit.
@@ -28,7 +28,6 @@ caf::error read_flat(const std::string& bytes, T& to) {
   }
 }
 
-/// Inspects `x` as one string of plain bytes.
 template <class Inspector, class T>
 typename Inspector::result_type inspect_flat(Inspector& f, T& x) {
   if constexpr (Inspector::reads_state) {
@@ -43,16 +42,3 @@ typename Inspector::result_type inspect_flat(Inspector& f, T& x) {
 }
 
 } // namespace troupe::detail
-
-/// TROUPE_FIELDS for a struct with floating-point members: CAF gets plain bytes. CAF 0.17 takes a
-/// float apart by arithmetic, which never ends for an infinity and makes something else of NaN.
-#define TROUPE_FLAT_FIELDS(type, ...)                                     \
-  auto fields() { return std::tie(__VA_ARGS__); }                         \
-  template <class Inspector>                                              \
-  friend typename Inspector::result_type inspect(Inspector& f, type& x) { \
-    return troupe::detail::inspect_flat(f, x);                            \
-  }                                                                       \
-  template <troupe::detail::cereal_archive Archive>                       \
-  friend void serialize(Archive& ar, type& x) {                           \
-    std::apply([&ar](auto&... ys) { ar(ys...); }, x.fields());            \
-  }

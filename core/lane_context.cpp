@@ -1,5 +1,9 @@
 #include <troupe/core/lane_context.hpp>
 
+#include <atomic>
+
+#include <troupe/core/error.hpp>
+
 namespace troupe {
 
 namespace {
@@ -15,6 +19,20 @@ slot& this_thread() {
 }
 
 } // namespace
+
+std::size_t detail::new_lane_place() {
+  static std::atomic<std::size_t> count{0};
+  const auto mine = count.fetch_add(1);
+  TROUPE_ASSERT(mine < lane_places_max, "lane_local is used with too many types");
+  return mine;
+}
+
+std::size_t detail::new_lane_kept_place() {
+  static std::atomic<std::size_t> count{0};
+  const auto mine = count.fetch_add(1);
+  TROUPE_ASSERT(mine < lane_kept_places_max, "lane_kept is used with too many types");
+  return mine;
+}
 
 execution_context& current_context() {
   auto& s = this_thread();

@@ -1,23 +1,88 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
 namespace troupe {
 
-/// Ambient state of the running lane: current strategy, scopes, step. Kept behind one pointer
-/// because in simulation many lanes share a thread and switch in the middle of a call.
+class step_host; // core/step_host.hpp
+
+namespace detail {
+/// How many types `lane_local` may be used with in one program, and `lane_kept`.
+inline constexpr std::size_t lane_places_max = 8;
+inline constexpr std::size_t lane_kept_places_max = 2;
+/// The next free place; the program ends when none is left.
+std::size_t new_lane_place();
+std::size_t new_lane_kept_place();
+} // namespace detail
+
+/// Ambient state of the running lane: its step, strategy, scopes. Kept behind one pointer because
+/// in simulation many lanes share a thread and switch in the middle of a call. What only one room
+/// knows is in `places` and `kept`, by its type: see `lane_local` and `lane_kept`.
 struct execution_context {
-  void* step = nullptr;           ///< the running step's host, null outside a step
-  void* modes = nullptr;          ///< innermost frame of the strategies' stack of contexts
-  void* replica = nullptr;        ///< the replica's run on this lane, null outside one
-  void* merging = nullptr;        ///< the run whose merge function runs here
-  std::shared_ptr<void> chosen{}; ///< the strategy for the rest of the lane, null: the default one
-  int destructors = 0;            ///< that wait, on the stack: see `destructor_waits`
+  step_host* step = nullptr; ///< the running step's host, null outside a step
+  int destructors = 0;       ///< that wait, on the stack: see `destructor_waits`
+  std::array<void*, detail::lane_places_max> places{};
+  std::array<std::shared_ptr<void>, detail::lane_kept_places_max> kept{};
 };
 
 /// The running lane's context. The only thread_local of the library.
 execution_context& current_context();
+
+// --- ambient state by type: T is the key, and should be of the room that uses it
+
+namespace detail {
+template <class T>
+std::size_t lane_place() {
+  static const auto mine = new_lane_place();
+  return mine;
+}
+template <class T>
+std::size_t lane_kept_place() {
+  static const auto mine = new_lane_kept_place();
+  return mine;
+}
+} // namespace detail
+
+/// The T that the running lane is in, which stands on its stack; null: none.
+template <class T>
+T* lane_local() {
+  return static_cast<T*>(current_context().places[detail::lane_place<T>()]);
+}
+/// Makes `to` the T that the running lane is in (null: none) and returns the one before. @pre `to`
+/// outlives its time there
+template <class T>
+T* exchange_lane_local(T* to) {
+  return static_cast<T*>(std::exchange(current_context().places[detail::lane_place<T>()], to));
+}
+
+/// A T that the running lane is in for the length of a block.
+template <class T>
+class lane_local_scope {
+public:
+  explicit lane_local_scope(T& it) : before_{exchange_lane_local(&it)} {}
+  ~lane_local_scope() { (void)exchange_lane_local(before_); }
+  lane_local_scope(const lane_local_scope&) = delete;
+  lane_local_scope& operator=(const lane_local_scope&) = delete;
+  /// The T around this one; null: none.
+  T* before() const { return before_; }
+
+private:
+  T* const before_;
+};
+
+/// The T that the running lane keeps for itself; null: none.
+template <class T>
+std::shared_ptr<T> lane_kept() {
+  return std::static_pointer_cast<T>(current_context().kept[detail::lane_kept_place<T>()]);
+}
+/// Has the running lane keep `what` until it keeps another, or ends.
+template <class T>
+void keep_on_lane(std::shared_ptr<T> what) {
+  current_context().kept[detail::lane_kept_place<T>()] = std::move(what);
+}
 
 /// Stands in a destructor that waits. A simulator ends a lane by an exception from its wait, which
 /// must not leave a destructor: there the wait returns instead.

@@ -20,15 +20,21 @@ constexpr std::uint64_t derive_seed(std::uint64_t seed, std::uint64_t index) noe
   return mix_bits(mix_bits(seed) ^ index);
 }
 
+/// The next word of the SplitMix64 generator that `state` is the whole state of: for choices that a
+/// few words of state must be able to repeat.
+constexpr std::uint64_t next_word(std::uint64_t& state) noexcept {
+  const auto out = mix_bits(state);
+  state += 0x9e3779b97f4a7c15u;
+  return out;
+}
+
 /// A generator of the xoshiro256** family, seeded through SplitMix64. One thread at a time; copies
 /// go on alike. Source: Blackman, Vigna 2018.
 class prng {
 public:
   explicit constexpr prng(std::uint64_t seed) noexcept {
-    for (auto& word : state_) {
-      word = mix_bits(seed);
-      seed += 0x9e3779b97f4a7c15u;
-    }
+    for (auto& word : state_)
+      word = next_word(seed);
   }
 
   /// 64 bits.

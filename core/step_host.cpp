@@ -12,8 +12,4 @@ tensor variable_value::to_tensor() const {
   return concatenate(parts);
 }
 
-device_context& step_host::device() {
-  throw_failure(errc::device_unavailable, "this step has no device");
-}
-
 } // namespace troupe

@@ -11,8 +11,6 @@
 
 namespace troupe {
 
-class device_context; // device/context.hpp
-
 /// Rows [row_begin, row_end) of a variable as one version of one shard. Never changes.
 struct row_block {
   std::int64_t row_begin = 0;
@@ -90,8 +88,6 @@ public:
   virtual std::shared_ptr<void> hold(std::vector<resource_id> ids) = 0;
   /// Takes `d` of virtual time in simulation; nothing in production.
   virtual void compute(duration d) = 0;
-  /// The lane's device; `device_unavailable` where its process gives it none.
-  virtual device_context& device();
 };
 
 } // namespace troupe

@@ -16,7 +16,17 @@ std::string current_exception_name() {
   return readable_name(*type);
 }
 
-bool ends_the_lane() { return current_exception_name().find("forced_unwind") != std::string::npos; }
+bool ends_the_lane() {
+  if (!std::current_exception())
+    return false;
+  try {
+    throw;
+  } catch (const lane_unwind&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
 
 failure current_failure() {
   try {

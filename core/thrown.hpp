@@ -11,7 +11,11 @@ namespace troupe {
 /// "std::runtime_error"; "an exception that is not C++'s" for a foreign one.
 std::string current_exception_name();
 
-/// Whether the current exception ends the lane itself (a simulator unwinds it) and must pass.
+/// The base of an exception by which a lane port ends a lane from inside its wait, as a simulator
+/// does. It is no error: whoever catches everything lets it pass.
+struct lane_unwind {};
+
+/// Whether the current exception is a `lane_unwind` and must pass. False outside a handler.
 bool ends_the_lane();
 
 /// The current exception as a failure: a `troupe::error` is its own failure, `std::bad_alloc` is

@@ -87,6 +87,10 @@ public:
   result<void> adam_update(const device_tensor& p, const device_tensor& m, const device_tensor& v,
                            const device_tensor& g, std::uint64_t t,
                            const kernels::adam_params& params);
+  /// The rule of any optimizer. `slots`: those of its row in core/optimizers.hpp, in that order.
+  result<void> update(const optimizer_spec& how, const kernels::update_step& step,
+                      const device_tensor& p, std::span<const device_tensor> slots,
+                      const device_tensor& g);
 
   // --- rows of tables; `rows`: i64 [n]
   /// `bad_rows`: one i64, set to the number of rows out of range, which give zeros.

@@ -1,5 +1,6 @@
 #include <troupe/device/ops.hpp>
 
+#include <string>
 #include <vector>
 
 #include <troupe/device/detail/ops_support.hpp>
@@ -104,6 +105,58 @@ result<void> device_ops::adam_update(const device_tensor& p, const device_tensor
         static_cast<std::size_t>(p.size()), t, params, stream));
     };
     done = on_->enqueue(stream_, either("adam_update", cpu, gpu));
+  });
+  return done;
+}
+
+namespace {
+
+/// The slots that `how` has, each beside `p` in size and type.
+std::optional<failure> check_slots(const char* op, const device& on, const optimizer_spec& how,
+                                   const device_tensor& p, std::span<const device_tensor> slots) {
+  const auto* row = find_optimizer(how.kind);
+  if (!row || how.kind == optimizer_kind::none)
+    return make_failure(errc::invalid_argument, std::string{op} + ": optimizer kind "
+                                                  + std::to_string(static_cast<unsigned>(how.kind))
+                                                  + " has no rule");
+  if (slots.size() != row->slots.size())
+    return make_failure(errc::invalid_argument,
+                        std::string{op} + ": " + std::to_string(slots.size()) + " slots for "
+                          + row->name + ", expected " + std::to_string(row->slots.size()));
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    if (auto why = check_rule(op, on, {{"p", p}, {row->slots[i].name, slots[i]}}))
+      return why;
+  return {};
+}
+
+} // namespace
+
+result<void> device_ops::update(const optimizer_spec& how, const kernels::update_step& step,
+                                const device_tensor& p, std::span<const device_tensor> slots,
+                                const device_tensor& g) {
+  if (auto why = check_rule("update", *on_, {{"p", p}, {"g", g}}))
+    return *why;
+  if (auto why = check_slots("update", *on_, how, p, slots))
+    return *why;
+  result<void> done;
+  with_float(p.type(), [&]<class T>(std::type_identity<T>) {
+    const std::vector<device_tensor> held{slots.begin(), slots.end()};
+    auto cpu = [=] {
+      kernels::update_arrays<T> at{.p_in = span_of<const T>(p), .p_out = span_of<T>(p)};
+      for (std::size_t i = 0; i < held.size(); ++i) {
+        at.slots_in[i] = span_of<const T>(held[i]);
+        at.slots_out[i] = span_of<T>(held[i]);
+      }
+      kernels::update<T>(how, step, at, span_of<const T>(g));
+    };
+    auto gpu = [=]([[maybe_unused]] void* stream) {
+      kernels::cuda::update_pointers<T> at{.p_in = p.as<T>(), .p_out = p.as<T>()};
+      for (std::size_t i = 0; i < held.size(); ++i)
+        at.slots_in[i] = at.slots_out[i] = held[i].as<T>();
+      return TROUPE_CUDA_LAUNCH(kernels::cuda::update<T>(
+        how, step, at, g.as<T>(), static_cast<std::size_t>(p.size()), stream));
+    };
+    done = on_->enqueue(stream_, either("update", cpu, gpu));
   });
   return done;
 }

@@ -12,6 +12,7 @@
 // beside tells, aligned to 256 bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -100,6 +101,19 @@ template <class T>
 int adam_update(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in, T* v_out,
                 const T* g, std::size_t n, std::uint64_t t, const adam_params& params,
                 void* stream);
+/// The arrays of an update by kind, as `update_arrays`: null for slots that the optimizer does not
+/// have.
+template <class T>
+struct update_pointers {
+  const T* p_in = nullptr;
+  T* p_out = nullptr;
+  std::array<const T*, optimizer_slots_max> slots_in{};
+  std::array<T*, optimizer_slots_max> slots_out{};
+};
+/// The rule of `how.kind`; CUDA's "invalid value" for a kind without a rule.
+template <class T>
+int update(const optimizer_spec& how, const update_step& step, const update_pointers<T>& at,
+           const T* g, std::size_t n, void* stream);
 
 // -- rows: float, double, std::int32_t, std::int64_t, std::uint8_t --------------------------------
 

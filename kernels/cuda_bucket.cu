@@ -9,11 +9,11 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr std::size_t parts_max = 128; // of one launch: its list travels with the arguments
+constexpr std::size_t parts_max = 128; // of one launch: the list is a kernel argument
 constexpr std::size_t chunk_len = 2048;
 
-/// Part k lies at [begin[k], begin[k + 1]) of the bucket. Chunks are cut within parts, so that a
-/// block works on one part alone: those of part k are [chunk[k], chunk[k + 1]).
+/// Part k occupies elements [begin[k], begin[k + 1]) of the bucket and chunks [chunk[k],
+/// chunk[k + 1]). No chunk crosses the border of a part, so each block works on one part only.
 struct part_list {
   float* data[parts_max];
   std::uint64_t begin[parts_max + 1];
@@ -32,7 +32,7 @@ __device__ inline void store(std::uint16_t* p, std::size_t i, float x) {
 
 template <bool Packs, class Wire>
 __global__ void move(part_list parts, Wire* bucket, float factor) {
-  std::uint32_t k = 0; // the part of this chunk: the last one that begins at or before it
+  std::uint32_t k = 0; // the last part whose first chunk is at or before this one
   for (std::uint32_t width = parts.count; width > 1;) {
     const std::uint32_t half = width / 2;
     if (parts.chunk[k + half] <= blockIdx.x)

@@ -13,7 +13,7 @@ constexpr T infinite = std::numeric_limits<T>::infinity();
 template <class T>
 constexpr T not_a_number = std::numeric_limits<T>::quiet_NaN();
 
-constexpr unsigned rows_per_block = block_threads / 32; // a warp a row
+constexpr unsigned rows_per_block = block_threads / 32; // one warp per row
 
 template <class T, bool Adds>
 __global__ void bias_rows(const T* bias, T* y, std::size_t n, std::size_t cols) {
@@ -24,7 +24,7 @@ __global__ void bias_rows(const T* bias, T* y, std::size_t n, std::size_t cols) 
       y[i] = Adds ? y[i] + bias[i % cols] : bias[i % cols];
 }
 
-/// A thread a column, rows in order: loads of a warp lie side by side.
+/// One thread per column; each adds its rows in order. The loads of a warp are adjacent.
 template <class T>
 __global__ void sum_columns(const T* dy, T* db, std::size_t rows, std::size_t cols) {
   const std::size_t c = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
@@ -68,7 +68,8 @@ __global__ void softmax_rows(const T* logits, const Label* labels, std::size_t b
   for (std::size_t c = lane; c < classes; c += 32)
     total += exp_of(in[c] - largest);
   total = warp_sum(total);
-  const auto label = static_cast<std::uint64_t>(labels[row]); // negatives are huge here
+  const auto label =
+    static_cast<std::uint64_t>(labels[row]); // a negative label becomes a huge number
   const bool known = label < classes;
   constexpr T nan = not_a_number<T>;
   if (lane == 0)
@@ -77,7 +78,7 @@ __global__ void softmax_rows(const T* logits, const Label* labels, std::size_t b
                       : static_cast<double>(nan);
   if (!dlogits)
     return;
-  __syncwarp(); // the label's logit was read, and may be written now
+  __syncwarp(); // all lanes have read the label's logit; it may be overwritten now
   T* out = dlogits + row * classes;
   const T part = T(1) / (total * static_cast<T>(batch));
   for (std::size_t c = lane; c < classes; c += 32) {
@@ -86,7 +87,7 @@ __global__ void softmax_rows(const T* logits, const Label* labels, std::size_t b
   }
 }
 
-/// 1 for each row whose first largest logit stands at the label.
+/// hit[row] = 1 where the first of the largest logits is the label's, else 0.
 template <class T, class Label>
 __global__ void hits(const T* logits, const Label* labels, std::size_t batch, std::size_t classes,
                      std::int32_t* hit) {
@@ -97,7 +98,7 @@ __global__ void hits(const T* logits, const Label* labels, std::size_t batch, st
   const T* in = logits + row * classes;
   T best = -infinite<T>;
   std::size_t at = classes;
-  for (std::size_t c = lane; c < classes; c += 32) // a NaN is passed over unless it is the first
+  for (std::size_t c = lane; c < classes; c += 32) // a NaN is skipped unless it is the first logit
     if (at == classes ? in[c] == in[c] || c == 0 : in[c] > best) {
       best = in[c];
       at = c;

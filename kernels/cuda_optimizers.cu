@@ -13,7 +13,7 @@ __device__ inline double root(double x) { return __dsqrt_rn(x); }
 __device__ inline float smallest(float) { return FLT_MIN; }
 __device__ inline double smallest(double) { return DBL_MIN; }
 
-/// A denormal number as the zero of its sign, as detail/denormals.hpp has the CPU do it.
+/// Replaces a denormal number by the zero of its sign, as the CPU does (detail/denormals.hpp).
 template <class T>
 __device__ inline T z(T x) {
   return x > -smallest(x) && x < smallest(x) ? x * T(0) : x;
@@ -78,6 +78,28 @@ int adam_update(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in,
              });
 }
 
+// The compiler warns of a kind that has no case.
+template <class T>
+int update(const optimizer_spec& how, const update_step& step, const update_pointers<T>& at,
+           const T* g, std::size_t n, void* stream) {
+  const auto& in = at.slots_in;
+  const auto& out = at.slots_out;
+  switch (how.kind) {
+    case optimizer_kind::none: break;
+    case optimizer_kind::sgd: return sgd_update<T>(at.p_in, at.p_out, g, n, sgd_of(step), stream);
+    case optimizer_kind::momentum:
+      return momentum_update<T>(at.p_in, at.p_out, in[0], out[0], g, n, momentum_of(how, step),
+                                stream);
+    case optimizer_kind::adagrad:
+      return adagrad_update<T>(at.p_in, at.p_out, in[0], out[0], g, n, adagrad_of(how, step),
+                               stream);
+    case optimizer_kind::adam:
+      return adam_update<T>(at.p_in, at.p_out, in[0], out[0], in[1], out[1], g, n, step.t,
+                            adam_of(how, step), stream);
+  }
+  return static_cast<int>(cudaErrorInvalidValue);
+}
+
 #define TROUPE_INSTANTIATE(T)                                                                  \
   template int sgd_update<T>(const T*, T*, const T*, std::size_t, const sgd_params&, void*);   \
   template int momentum_update<T>(const T*, T*, const T*, T*, const T*, std::size_t,           \
@@ -85,7 +107,9 @@ int adam_update(const T* p_in, T* p_out, const T* m_in, T* m_out, const T* v_in,
   template int adagrad_update<T>(const T*, T*, const T*, T*, const T*, std::size_t,            \
                                  const adagrad_params&, void*);                                \
   template int adam_update<T>(const T*, T*, const T*, T*, const T*, T*, const T*, std::size_t, \
-                              std::uint64_t, const adam_params&, void*);
+                              std::uint64_t, const adam_params&, void*);                       \
+  template int update<T>(const optimizer_spec&, const update_step&, const update_pointers<T>&, \
+                         const T*, std::size_t, void*);
 
 TROUPE_INSTANTIATE(float)
 TROUPE_INSTANTIATE(double)

@@ -26,7 +26,7 @@ namespace {
 
 __extension__ typedef __int128 widest_int;
 
-/// Rounded once, as the CPU does it.
+/// Rounds once, as the CPU does.
 __device__ inline double as_double(two_words x) {
   const widest_int whole = static_cast<widest_int>(x.upper) * (widest_int{1} << 32) + x.lower;
   return static_cast<double>(whole);

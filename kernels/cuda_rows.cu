@@ -11,7 +11,7 @@ namespace troupe::kernels::cuda {
 
 namespace {
 
-constexpr unsigned rows_per_block = block_threads / 32; // a warp a row
+constexpr unsigned rows_per_block = block_threads / 32; // one warp per row
 
 __device__ inline void count_bad(std::int64_t* bad_rows) {
   atomicAdd(reinterpret_cast<unsigned long long*>(bad_rows), 1ull);
@@ -24,7 +24,7 @@ __global__ void gather(const T* table, std::size_t table_rows, std::size_t cols,
   const unsigned lane = threadIdx.x % 32;
   if (i >= n)
     return;
-  const auto row = static_cast<std::uint64_t>(rows[i]); // negatives are huge here
+  const auto row = static_cast<std::uint64_t>(rows[i]); // a negative row becomes a huge number
   const bool known = row < table_rows;
   if (!known && lane == 0)
     count_bad(bad_rows);
@@ -38,7 +38,8 @@ __global__ void number(std::size_t n, std::uint32_t* index) {
     index[i] = static_cast<std::uint32_t>(i);
 }
 
-/// A warp a sorted position: the first of each run of equal rows adds the whole run, in order.
+/// One warp per sorted position: the warp at the first position of a run of equal rows adds the
+/// whole run, in order.
 template <class T>
 __global__ void add_runs(T* table, std::size_t table_rows, std::size_t cols,
                          const std::int64_t* sorted, const std::uint32_t* index, std::size_t n,

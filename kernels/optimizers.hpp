@@ -21,10 +21,13 @@
 // and Ba 2015 (the form at the end of their section 2, epsilon outside the correction).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
+
+#include <troupe/core/optimizers.hpp>
 
 namespace troupe::kernels {
 
@@ -136,5 +139,63 @@ void adam_update_all_rows(std::span<const std::type_identity_t<T>> p_in, std::sp
                           std::span<const std::int64_t> rows,
                           std::span<const std::type_identity_t<T>> values, std::uint64_t t,
                           const adam_params& params);
+
+// -- by kind --------------------------------------------------------------------------------------
+//
+// The rule of a variable's optimizer, chosen once an update. An optimizer without functions of its
+// own above has its rule here alone.
+
+/// What differs from one update of a variable to the next.
+struct update_step {
+  double learning_rate = 0;
+  std::uint64_t t = 1; ///< counted from 1
+};
+
+/// The arrays of one update: the parameter and, in the order of the optimizer's row in
+/// core/optimizers.hpp, its slots. Slots that the optimizer does not have are empty.
+template <class T>
+struct update_arrays {
+  std::span<const T> p_in{};
+  std::span<T> p_out{};
+  std::array<std::span<const T>, optimizer_slots_max> slots_in{};
+  std::array<std::span<T>, optimizer_slots_max> slots_out{};
+};
+
+/// The dense rule of `how.kind`. Throws std::invalid_argument for a kind without a rule.
+template <class T>
+void update(const optimizer_spec& how, const update_step& step, const update_arrays<T>& at,
+            std::span<const std::type_identity_t<T>> g);
+
+/// The lazy sparse rule of `how.kind`, in place: `at.p_in` and `at.slots_in` are not read.
+template <class T>
+void update_rows(const optimizer_spec& how, const update_step& step, const update_arrays<T>& at,
+                 std::size_t cols, std::span<const std::int64_t> rows,
+                 std::span<const std::type_identity_t<T>> values);
+
+/// The sparse rule on all rows, of optimizers for which `updates_all_rows` can hold. Rows ascend.
+template <class T>
+void update_all_rows(const optimizer_spec& how, const update_step& step, const update_arrays<T>& at,
+                     std::size_t cols, std::span<const std::int64_t> rows,
+                     std::span<const std::type_identity_t<T>> values);
+
+/// The numbers of a rule.
+inline sgd_params sgd_of(const update_step& step) { return {.learning_rate = step.learning_rate}; }
+
+inline momentum_params momentum_of(const optimizer_spec& how, const update_step& step) {
+  return {.learning_rate = step.learning_rate, .momentum = how.momentum, .nesterov = how.nesterov};
+}
+
+inline adagrad_params adagrad_of(const optimizer_spec& how, const update_step& step) {
+  return {.learning_rate = step.learning_rate,
+          .initial_accumulator = how.initial_accumulator,
+          .epsilon = how.epsilon};
+}
+
+inline adam_params adam_of(const optimizer_spec& how, const update_step& step) {
+  return {.learning_rate = step.learning_rate,
+          .beta1 = how.beta_1,
+          .beta2 = how.beta_2,
+          .epsilon = how.epsilon};
+}
 
 } // namespace troupe::kernels

@@ -7,13 +7,14 @@
 #include <string>
 
 #include <troupe/core/lane_context.hpp>
+#include <troupe/core/thrown.hpp>
 
 /// A stackful fiber that sanitizers, C++ exceptions and the lane's ambient state understand.
 namespace troupe::sim {
 
 /// The exception that ends a fiber from inside its wait: thrown there once, so that destructors
-/// run. Must not be swallowed by a `catch (...)`. (`guarded` in actors/ knows it by its name.)
-struct forced_unwind {};
+/// run. Must not be swallowed by a `catch (...)`: see `ends_the_lane`.
+struct forced_unwind final : lane_unwind {};
 
 /// A body of ordinary blocking C++ on a stack of its own. One thread. The stack is made at the
 /// first `run` and goes when the body has ended.

@@ -7,20 +7,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/sim/disk_tree.hpp>
 #include <troupe/sim/draws.hpp>
 
 namespace troupe::sim {
 
 /// A machine's disk, in memory, over the lives of its processes.
 ///
-/// What survives a loss of power is what POSIX promises: bytes of a file once `sync` returned, of
-/// the others some blocks, none or all (blocks of 512 or 4096 bytes; a lost block within the length
-/// that survived reads as before or as zeros); names in a directory once `sync_directory` returned,
-/// of later creations, removals and renames a prefix, a subset, none or all; a rename survives
-/// whole or not at all. Locks end with the process and stand for no file.
+/// What survives a loss of power is what POSIX promises (`disk_tree`). Locks end with the process
+/// and stand for no file.
 class sim_disk {
 public:
   enum class fault : std::uint8_t { torn_write, io_error, no_space, bit_flip, slow };
@@ -39,7 +38,7 @@ public:
   /// stays.
   void process_gone() {
     ++life_;
-    locks_.clear();
+    tree_.unlock_all();
   }
   /// Number of faults of a kind that hit, so far.
   std::uint64_t hits(fault which) const {
@@ -50,16 +49,22 @@ public:
   // -- looking in from outside --
 
   /// Content as a process sees it now; nothing when the file is not there.
-  std::optional<std::string> content(const std::string& path) const;
+  std::optional<std::string> content(const std::string& path) const { return tree_.content(path); }
   /// Content that would be left if the power failed and nothing unsynced survived.
-  std::optional<std::string> durable_content(const std::string& path) const;
+  std::optional<std::string> durable_content(const std::string& path) const {
+    return tree_.durable_content(path);
+  }
   /// Puts a link there, durably: `path` stands for `target`, which may be absent. False when the
   /// parent is not there or the name is taken.
-  bool make_link(const std::string& target, const std::string& path);
+  bool make_link(const std::string& target, const std::string& path) {
+    return tree_.make_link(target, path);
+  }
   /// Replaces the content, durably. False when the file is not there.
-  bool set_content(const std::string& path, std::string bytes);
+  bool set_content(const std::string& path, std::string bytes) {
+    return tree_.set_content(path, std::move(bytes));
+  }
   /// Paths of all files, sorted.
-  std::vector<std::string> files() const;
+  std::vector<std::string> files() const { return tree_.files(); }
 
   // -- for the port --
 
@@ -69,12 +74,10 @@ public:
                                           std::function<void(duration)> spend);
 
 private:
-  struct node;
   class port;
   class writer;
   class reader;
   class held_lock;
-  using node_ptr = std::shared_ptr<node>;
   struct pending_fault {
     std::uint64_t count = 0;
     duration each{};
@@ -83,19 +86,11 @@ private:
 
   std::optional<fault> hit(operation what);
   bool take(fault which);
-  node_ptr find(const std::string& path, int links_max = 8) const;
-  node_ptr find_parent(const std::string& path) const;
-  node_ptr find_entry(const std::string& path) const;
-  void fail_directory(node& at);
-  void fail_file(node& file);
-  std::string surviving(const node& file, std::uint64_t mode);
 
   draw_stream draws_;
-  node_ptr root_;
+  disk_tree tree_{};
   std::map<fault, pending_fault> faults_{};
   std::uint64_t life_ = 0;
-  std::map<std::string, std::uint64_t> locks_{}; ///< held, by path; what tells each apart
-  std::uint64_t last_lock_ = 0;
   std::map<fault, std::uint64_t> hits_{};
 };
 

@@ -1,8 +1,8 @@
 #include "cli.hpp"
+#include "cli_checks.hpp"
 #include "replica_train.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -16,19 +16,10 @@ namespace {
 
 namespace tr = troupe;
 
-constexpr std::uint32_t replicas_max = 64; ///< and CPU devices of a process
-constexpr double wait_s_max = 31'536'000;  ///< a year
+constexpr double wait_s_max = 31'536'000; ///< a year
 constexpr const char* version_line = "troupe " TROUPE_VERSION;
 
 std::string version_text() { return std::string{version_line} + "\n"; }
-
-/// What flags fill in before it is checked.
-struct raw_flags {
-  std::string program{};
-  std::vector<std::string> kills{};
-  std::string kill_at_mark{};
-  std::string stop_at_mark{};
-};
 
 void add_training_flags(CLI::App& app, training_options& t) {
   auto* epochs =
@@ -148,113 +139,6 @@ void add_export(CLI::App& app, export_command& to) {
   app.add_flag("--slots", to.slots, "also export the optimizers' slots and step counts");
 }
 
-[[noreturn]] void refuse(const std::string& text) { tr::throw_failure(tr::errc::bad_config, text); }
-
-/// Flags that the strategy would not look at are mistakes about what is going to run.
-void check_against_strategy(const CLI::App& app, const training_options& t, bool processes) {
-  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
-  const auto with = "with --strategy " + t.strategy;
-  if (t.strategy == "parameter_server") {
-    if (given("--replicas"))
-      refuse("--replicas is not supported " + with + "; use --workers and --ps");
-    return;
-  }
-  const bool peers = t.strategy == "multi_worker_mirrored";
-  if (given("--workers") && !peers)
-    refuse("--workers is not supported " + with + "; use --replicas");
-  if (given("--workers") && !processes)
-    refuse("--workers " + std::to_string(t.workers) + " " + with
-           + " requires --processes; without it TF_CONFIG in each process lists the workers");
-  if (given("--ps"))
-    refuse("--ps is not supported " + with + ", which has no parameter servers");
-  if (given("--effect-once"))
-    refuse(std::string{t.effect_once ? "--effect-once" : "--no-effect-once"} + " is not supported "
-           + with + ", which has no parameter servers");
-  if (peers && t.seconds > 0)
-    refuse("--seconds is not supported " + with + "; use --epochs");
-}
-
-void check_device(const CLI::App& app, training_options& t) {
-  if (t.device.empty())
-    return;
-  const auto id = tr::parse_device(t.device);
-  if (!id || (id->kind == tr::device_kind::cpu && id->index >= replicas_max))
-    refuse("--device is '" + t.device + "', expected gpu:N, or cpu:N with N below "
-           + std::to_string(replicas_max));
-  if (app.count("--replicas") > 0 && t.replicas != 1)
-    refuse("--device " + t.device + " gives each process one replica, but --replicas is "
-           + std::to_string(t.replicas));
-  t.replicas = 1;
-}
-
-/// What `--processes` starts, and what is done to it.
-void check_launch(const train_command& train, const raw_flags& raw) {
-  const auto& strategy = train.launch.training.strategy;
-  const bool peers = strategy == "multi_worker_mirrored";
-  if (train.processes && strategy != "parameter_server" && !peers)
-    refuse("--processes is not supported with --strategy " + strategy
-           + ", which runs in one process");
-  if (peers && !raw.kills.empty() && train.launch.training.checkpoint.empty())
-    refuse("--kill with --strategy " + strategy
-           + " requires --checkpoint, from which killed workers resume");
-  if (peers && !(raw.kill_at_mark.empty() && raw.stop_at_mark.empty()))
-    refuse("--kill-at-mark and --stop-at-mark are not supported with --strategy " + strategy);
-}
-
-/// A fault that never comes would be taken for one that was survived.
-void check_victim(const char* flag, tr::job_kind job, std::optional<std::uint32_t> index,
-                  const training_options& t) {
-  const auto count = job == tr::job_kind::ps ? t.servers : t.workers;
-  if (index && *index >= count)
-    refuse(std::string{flag} + ": " + to_string(tr::task_id{.job = job, .index = *index})
-           + " does not exist; " + (job == tr::job_kind::ps ? "--ps" : "--workers") + " is "
-           + std::to_string(count));
-}
-
-/// Throws `troupe::error` for what CLI11 cannot check.
-void finish_train(const CLI::App& app, train_command& train, const raw_flags& raw) {
-  check_launch(train, raw);
-  check_against_strategy(app, train.launch.training, train.processes);
-  check_device(app, train.launch.training);
-  const auto& strategy = train.launch.training.strategy;
-  for (const auto& text : raw.kills)
-    train.launch.kills.push_back(parse_kill_spec(text).value_or_throw());
-  for (const auto& each : train.launch.kills)
-    if (strategy == "multi_worker_mirrored" && each.job != tr::job_kind::worker)
-      refuse("--kill with --strategy " + strategy + " supports workers only");
-  if (!raw.kill_at_mark.empty())
-    train.launch.kill_at_mark =
-      parse_task_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
-  if (!raw.stop_at_mark.empty())
-    train.launch.stop_at_mark =
-      parse_task_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
-  const auto& t = train.launch.training;
-  for (const auto& each : train.launch.kills)
-    check_victim("--kill", each.job, each.index, t);
-  if (const auto& at = train.launch.kill_at_mark)
-    check_victim("--kill-at-mark", at->task.job, at->task.index, t);
-  if (const auto& at = train.launch.stop_at_mark)
-    check_victim("--stop-at-mark", at->task.job, at->task.index, t);
-}
-
-void finish_serve(const CLI::App& app, serve_command& serve, const raw_flags& raw) {
-  if (serve.training.strategy != "parameter_server")
-    refuse(
-      "serve supports --strategy parameter_server only; for multi_worker_mirrored run `troupe "
-      "train fashion_mnist --strategy multi_worker_mirrored` in every process, with TF_CONFIG");
-  check_against_strategy(app, serve.training, true);
-  check_device(app, serve.training);
-  if (!raw.kill_at_mark.empty())
-    serve.kill_at_mark = parse_mark_spec(raw.kill_at_mark, "--kill-at-mark").value_or_throw();
-  if (!raw.stop_at_mark.empty())
-    serve.stop_at_mark = parse_mark_spec(raw.stop_at_mark, "--stop-at-mark").value_or_throw();
-}
-
-void finish_export(const export_command& wanted) {
-  if (!wanted.file.ends_with(".npz"))
-    refuse("checkpoint export: the file is '" + wanted.file + "', expected FILE.npz");
-}
-
 /// Names the first argument that no flag takes, and the flag that was probably meant.
 std::string unknown(const CLI::App& app) {
   const auto rest = app.remaining(true);
@@ -283,6 +167,10 @@ std::string no_command(const CLI::App& app) {
     return unknown(app);
   return "unknown command '" + rest.front() + "'"
          + tr::did_you_mean(rest.front(), {"train", "serve", "checkpoint", "version", "help"});
+}
+
+flag_given given_to(const CLI::App& app) {
+  return [&app](const char* flag) { return app.count(flag) > 0; };
 }
 
 std::string one_line(std::string text) {
@@ -318,11 +206,11 @@ command parse_command(std::vector<std::string> arguments) {
   try {
     app.parse(std::move(arguments));
     if (train_app->parsed()) {
-      finish_train(*train_app, train, raw);
+      finish_train(given_to(*train_app), train, raw);
       return train;
     }
     if (serve_app->parsed()) {
-      finish_serve(*serve_app, serve, raw);
+      finish_serve(given_to(*serve_app), serve, raw);
       return serve;
     }
     if (export_app->parsed()) {
@@ -350,62 +238,6 @@ command parse_command(std::vector<std::string> arguments) {
   (void)help_app;
   return print_command{app.help() + "\n" + train_app->help() + "\n" + serve_app->help() + "\n"
                        + export_app->help()};
-}
-
-namespace {
-
-/// Errors of the runtime's flags, in those that the user of `serve` typed.
-template <class F>
-tr::runtime_options in_own_words(F f) {
-  try {
-    return f();
-  } catch (const tr::error& e) {
-    auto why = e.details();
-    for (const auto& [theirs, own] :
-         {std::pair{"--troupe-task", "--task"}, std::pair{"--troupe-coordinator", "--coordinator"},
-          std::pair{"--troupe-workers", "--workers"}, std::pair{"--troupe-servers", "--ps"}})
-      for (auto at = why.text.find(theirs); at != std::string::npos; at = why.text.find(theirs, at))
-        why.text.replace(at, std::string_view{theirs}.size(), own);
-    tr::throw_failure(std::move(why));
-  }
-}
-
-} // namespace
-
-tr::runtime_options serve_options(const serve_command& serve) {
-  std::vector<std::string> words{"troupe"};
-  if (!serve.cluster.empty())
-    words.insert(words.end(), {"--cluster", serve.cluster});
-  if (!serve.task.empty())
-    words.insert(words.end(), {"--troupe-task", serve.task});
-  if (!serve.coordinator.empty())
-    words.insert(words.end(), {"--troupe-coordinator", serve.coordinator, "--troupe-workers",
-                               std::to_string(serve.training.workers), "--troupe-servers",
-                               std::to_string(serve.training.servers)});
-  std::vector<char*> raw;
-  for (auto& w : words)
-    raw.push_back(w.data());
-  if (serve.coordinator.empty() && serve.cluster.empty() && std::getenv("TF_CONFIG") == nullptr)
-    tr::throw_failure(tr::errc::bad_config,
-                      "serve: " + (serve.task.empty() ? "--task is missing, and " : "--task is '" + serve.task + "', but ")
-                        + "the coordinator's address is unknown: set --coordinator HOST:PORT, "
-                          "--cluster FILE or TF_CONFIG");
-  auto out = in_own_words(
-    [&] { return tr::runtime::options_from_args(static_cast<int>(raw.size()), raw.data()); });
-  if (!serve.coordinator.empty())
-    out.names.coordinator = "--coordinator";
-  out.coordinator_lost_ms_max = static_cast<std::uint64_t>(serve.coordinator_lost_s * 1'000);
-  out.start_timeout =
-    std::chrono::milliseconds{static_cast<std::int64_t>(serve.start_timeout_s * 1'000)};
-  if (!serve.training.device.empty() && out.task && out.task->job == tr::job_kind::worker)
-    out.devices = {serve.training.device};
-  if (!out.task)
-    tr::throw_failure(tr::errc::bad_config,
-                      "serve: --task is missing, and neither --cluster nor TF_CONFIG names a task");
-  if (out.coordinator_address.ends_with(":0") && out.task->job != tr::job_kind::chief)
-    tr::throw_failure(tr::errc::bad_config, "serve: " + to_string(*out.task)
-                                              + " needs --coordinator, --cluster or TF_CONFIG");
-  return out;
 }
 
 } // namespace tool

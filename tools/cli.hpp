@@ -45,8 +45,4 @@ using command =
 /// The command of a command line. `arguments`: without the program's name. Reads nothing but them.
 command parse_command(std::vector<std::string> arguments);
 
-/// The runtime's options for `serve`. Reads TF_CONFIG or the cluster file when no coordinator is
-/// given. Throws `bad_config`.
-troupe::runtime_options serve_options(const serve_command& serve);
-
 } // namespace tool

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <troupe/core/random.hpp>
+
 namespace tool {
 
 namespace {
@@ -10,7 +12,6 @@ namespace {
 namespace tr = troupe;
 
 constexpr std::int64_t period_ms_min = 10;
-constexpr std::uint32_t restarts_in_a_row_max = 10;
 
 tr::failure bad(const std::string& field, std::string_view value, const std::string& expected) {
   return tr::make_failure(tr::errc::bad_config,
@@ -166,11 +167,7 @@ std::optional<tr::task_id> kill_plan::pick(const kill_spec& spec,
       fit.push_back(task);
   if (fit.empty())
     return std::nullopt;
-  // splitmix64
-  auto z = state_ += 0x9e3779b97f4a7c15ULL;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return fit[static_cast<std::size_t>((z ^ (z >> 31)) % fit.size())];
+  return fit[static_cast<std::size_t>(tr::next_word(state_) % fit.size())];
 }
 
 std::vector<due_fault> kill_plan::due(std::int64_t now_ms, const std::vector<tr::task_id>& living) {
@@ -216,12 +213,6 @@ std::vector<due_fault> kill_plan::end() {
     out.push_back({.task = x.task, .signal = fault_signal::stop, .resume = true});
   stopped_.clear();
   return out;
-}
-
-std::optional<std::int64_t> restart_delay_ms(std::uint32_t deaths) {
-  if (deaths == 0 || deaths > restarts_in_a_row_max)
-    return std::nullopt;
-  return std::min<std::int64_t>(100LL << (deaths - 1), 5'000);
 }
 
 } // namespace tool

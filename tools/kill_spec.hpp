@@ -84,8 +84,4 @@ private:
   bool ended_ = false;
 };
 
-/// The wait before the `deaths`-th start in a row of a task that ends by itself: doubled each time,
-/// at most 5 s. None: not again.
-std::optional<std::int64_t> restart_delay_ms(std::uint32_t deaths);
-
 } // namespace tool

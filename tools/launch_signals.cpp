@@ -24,9 +24,9 @@ blocked_signals::blocked_signals() {
 
 blocked_signals::~blocked_signals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-int blocked_signals::open() const {
-  const int fd = ::signalfd(-1, &mine_, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0)
+descriptor blocked_signals::open() const {
+  descriptor fd{::signalfd(-1, &mine_, SFD_CLOEXEC | SFD_NONBLOCK)};
+  if (!fd.is_open())
     system_failed("signalfd");
   return fd;
 }

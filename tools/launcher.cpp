@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "children.hpp"
@@ -24,7 +23,6 @@ namespace {
 
 namespace tr = troupe;
 
-constexpr std::int64_t healthy_ms = 5'000;   ///< a process that lived so long started well
 constexpr std::int64_t leave_ms = 15'000;    ///< from the coordinator's end to that of the others
 constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
 constexpr std::int64_t terminate_ms = 2'000; ///< from SIGTERM to SIGKILL
@@ -50,7 +48,7 @@ private:
   void read_pipe();
   void on_line(const std::string& line);
   void on_end(child& c);
-  void on_chief_end(int status);
+  void on_chief_end(const exit_status& status);
   void plan_restart(child& c, bool killed);
   void hit(const due_fault& f);
   void end_plan();
@@ -65,16 +63,16 @@ private:
   blocked_signals blocked_{};
   kill_plan plan_;
   descriptor signals_;
-  std::optional<descriptor> pipe_{};
+  descriptor pipe_{}; ///< what the chief reports, not blocking
+  line_buffer lines_{};
   children children_{};
   std::string address_{};
-  std::string unread_{};
   std::string report_text_{};
   bool report_complete_ = false;
   bool ending_ = false; ///< nothing is started any more
   bool terminated_ = false;
   int stopped_by_ = 0;
-  int chief_status_ = -1;
+  std::optional<exit_status> chief_status_{};
   std::int64_t plan_begin_ms_ = 0;
   std::optional<std::int64_t> deadline_ms_{};
   std::vector<std::int64_t> death_ns_{};
@@ -90,11 +88,12 @@ void launcher::start_chief() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     system_failed("pipe");
-  pipe_.emplace(ends[0]);
-  descriptor theirs{ends[1]};
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  pipe_ = descriptor{ends[0]};
+  const descriptor theirs{ends[1]};
+  ::fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(theirs.get(), F_SETFD, 0); // the chief inherits it, the others start when it is closed
   auto& c = children_.add(chief);
-  children_.start(c, child_arguments(options_, chief, {}, theirs.get(), true), theirs.get());
+  children_.start(c, child_arguments(options_, chief, {}, theirs.get(), true));
 }
 
 void launcher::start_others() {
@@ -109,14 +108,12 @@ void launcher::start_others() {
 }
 
 void launcher::start(child& c) {
-  children_.start(c, child_arguments(options_, c.task, address_, -1, c.starts == 0), -1);
+  children_.start(c, child_arguments(options_, c.task, address_, -1, c.starts == 0));
 }
 
 std::vector<tr::task_id> launcher::living() const {
-  std::vector<tr::task_id> out;
-  for (const auto& c : children_.all())
-    if (c.lives() && c.task != chief)
-      out.push_back(c.task);
+  auto out = children_.living();
+  std::erase(out, chief);
   return out;
 }
 
@@ -125,9 +122,8 @@ int launcher::timeout_ms() const {
   const auto now = now_ms();
   if (const auto next = plan_.next_ms(); next && !address_.empty())
     out = std::min(out, plan_begin_ms_ + *next - now);
-  for (const auto& c : children_.all())
-    if (c.start_at_ms)
-      out = std::min(out, *c.start_at_ms - now);
+  if (const auto next = children_.next_start_ms())
+    out = std::min(out, *next - now);
   if (deadline_ms_)
     out = std::min(out, *deadline_ms_ - now);
   return static_cast<int>(std::max<std::int64_t>(out, 0));
@@ -135,8 +131,8 @@ int launcher::timeout_ms() const {
 
 /// One round of the loop: waits for something to happen, then deals with all of it.
 void launcher::turn() {
-  std::array<pollfd, 2> on{pollfd{signals_.get(), POLLIN, 0}, pollfd{pipe_->get(), POLLIN, 0}};
-  const nfds_t count = pipe_->get() >= 0 ? 2 : 1;
+  std::array<pollfd, 2> on{pollfd{signals_.get(), POLLIN, 0}, pollfd{pipe_.get(), POLLIN, 0}};
+  const nfds_t count = pipe_.is_open() ? 2 : 1;
   if (::poll(on.data(), count, timeout_ms()) < 0 && errno != EINTR)
     system_failed("poll");
   read_pipe();
@@ -161,33 +157,29 @@ void launcher::read_signals() {
     ending_ = true;
     end_plan();
     if (stopped_by_ != 0) // asked twice
-      for (const auto& c : children_.all())
-        children_.signal(c, SIGKILL);
+      children_.signal_all(SIGKILL);
     stopped_by_ = static_cast<int>(got.ssi_signo);
-    children_.signal(children_.at(chief), SIGTERM);
+    children_.at(chief).process.signal(SIGTERM);
     end_by(now_ms() + stop_ms);
   }
 }
 
 void launcher::read_pipe() {
   std::array<char, 4096> bytes{};
-  while (pipe_->get() >= 0) {
-    const auto got = ::read(pipe_->get(), bytes.data(), bytes.size());
+  while (pipe_.is_open()) {
+    const auto got = ::read(pipe_.get(), bytes.data(), bytes.size());
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
       break;
     if (got == 0) {
-      pipe_->close();
+      pipe_.close();
       break;
     }
-    unread_.append(bytes.data(), static_cast<std::size_t>(got));
+    lines_.append({bytes.data(), static_cast<std::size_t>(got)});
   }
-  for (auto at = unread_.find('\n'); at != std::string::npos; at = unread_.find('\n')) {
-    const auto line = unread_.substr(0, at);
-    unread_.erase(0, at + 1);
-    on_line(line);
-  }
+  while (const auto line = lines_.next())
+    on_line(*line);
 }
 
 void launcher::on_line(const std::string& line) {
@@ -216,8 +208,7 @@ void launcher::on_line(const std::string& line) {
 void launcher::end_plan() {
   for (const auto& f : plan_.end())
     hit(f);
-  for (const auto& c : children_.all())
-    children_.signal(c, SIGCONT);
+  children_.signal_all(SIGCONT);
 }
 
 void launcher::hit(const due_fault& f) {
@@ -229,68 +220,61 @@ void launcher::hit(const due_fault& f) {
   if (kills)
     c.hit = true;
   const auto ns = steady_ns();
-  children_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
+  const auto pid = std::to_string(c.process.pid());
+  c.process.signal(kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
   if (kills)
     death_ns_.push_back(ns);
-  say(what + to_string(c.task) + " pid " + std::to_string(c.pid) + " incarnation "
-      + std::to_string(c.incarnation()));
+  say(what + to_string(c.task) + " pid " + pid + " incarnation " + std::to_string(c.incarnation()));
 }
 
 void launcher::on_end(child& c) {
-  const int status = *c.status;
+  const auto status = *c.status();
   if (c.task == chief)
     return on_chief_end(status);
-  const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  const bool killed = status.signal == SIGKILL;
   if (killed && !terminated_ && !c.hit) { // by itself, at a mark
     death_ns_.push_back(steady_ns());
     say(to_string(c.task) + " ended by SIGKILL, incarnation " + std::to_string(c.incarnation()));
   }
-  if (!ending_ && (killed || !WIFEXITED(status) || WEXITSTATUS(status) != 0))
+  if (!ending_ && !status.ok())
     plan_restart(c, killed);
 }
 
 void launcher::plan_restart(child& c, bool killed) {
   // told by its coordinator, or lost it: no trouble of its own, and the coordinator may be ending
-  const bool follows = WIFEXITED(*c.status)
-                       && (WEXITSTATUS(*c.status) == lost_code
-                           || WEXITSTATUS(*c.status) == static_cast<int>(tr::exit_code::usage));
+  const int code = c.status()->code;
+  const bool follows = code == lost_code || code == static_cast<int>(tr::exit_code::usage);
   if (c.task.job != tr::job_kind::worker && !c.hit && !follows) {
     trouble_ = to_string(c.task) + " exited unexpectedly";
     return; // what it held is gone: the coordinator says what that means
   }
   const auto now = now_ms();
-  c.deaths_in_row = killed || now - c.started_ms >= healthy_ms ? 0 : c.deaths_in_row + 1;
-  if (killed) {
-    c.start_at_ms = now;
-    return;
-  }
-  const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
+  const auto delay = c.restarts.failed(killed, now - c.started_ms);
   if (delay)
     c.start_at_ms = now + std::max(*delay, follows ? follow_ms : 0);
   else
-    trouble_ = to_string(c.task) + " exited unexpectedly " + std::to_string(c.deaths_in_row)
+    trouble_ = to_string(c.task) + " exited unexpectedly "
+               + std::to_string(c.restarts.deaths_in_row())
                + " times in a row; it is not restarted";
 }
 
-void launcher::on_chief_end(int status) {
+void launcher::on_chief_end(const exit_status& status) {
   read_pipe();
   chief_status_ = status;
   ending_ = true;
   end_plan();
-  const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  end_by(now_ms() + (well ? leave_ms : 0));
+  end_by(now_ms() + (status.ok() ? leave_ms : 0));
 }
 
 void launcher::past_deadline() {
-  for (const auto& c : children_.all())
-    children_.signal(c, terminated_ ? SIGKILL : SIGTERM);
+  children_.signal_all(terminated_ ? SIGKILL : SIGTERM);
   terminated_ = true;
   end_by(now_ms() + terminate_ms);
 }
 
 int launcher::run() {
   start_chief();
-  while (children_.any_lives() || (!ending_ && chief_status_ == -1))
+  while (children_.any_lives() || (!ending_ && !chief_status_))
     turn();
   return finish();
 }
@@ -299,12 +283,13 @@ int launcher::finish() {
   if (stopped_by_ != 0)
     return 128 + stopped_by_;
   const auto report = decode_report(report_text_);
-  const bool well = WIFEXITED(chief_status_) && WEXITSTATUS(chief_status_) == 0;
+  const auto chief_end = chief_status_.value_or(exit_status{});
+  const bool well = chief_end.ok(), exited = chief_end.code >= 0;
   if (!well || !report_complete_ || !report) {
-    const int code = !WIFEXITED(chief_status_) ? lost_code
-                     : well                    ? static_cast<int>(tr::exit_code::failed)
-                                               : WEXITSTATUS(chief_status_);
-    if (WIFEXITED(chief_status_) && !well && trouble_.empty())
+    const int code = !exited ? lost_code
+                     : well  ? static_cast<int>(tr::exit_code::failed)
+                             : chief_end.code;
+    if (exited && !well && trouble_.empty())
       return code; // it has said why
     const auto why = !well     ? std::string{"the coordinator failed"}
                      : !report ? to_string(report.error())
@@ -316,7 +301,7 @@ int launcher::finish() {
   process_report ends{.kills = death_ns_.size()};
   for (const auto& c : children_.all()) {
     ++ends.tasks;
-    ends.ended_well += c.status && WIFEXITED(*c.status) && WEXITSTATUS(*c.status) == 0 ? 1 : 0;
+    ends.ended_well += c.status() && c.status()->ok() ? 1 : 0;
   }
   if (options_.training.stats) {
     auto begins = report->rerun_begin_ns;

@@ -16,6 +16,7 @@
 #include "replica_train.hpp"
 #include "report.hpp"
 #include "screen.hpp"
+#include "serve_options.hpp"
 #include "stats.hpp"
 
 namespace tool {

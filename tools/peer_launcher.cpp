@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -12,7 +11,6 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <troupe/core/production_ports.hpp>
@@ -40,12 +38,12 @@ std::string cluster_text(std::uint32_t workers) {
 /// Children that a signal ended, or that said no. The code of the first that did.
 int code_of(const children& all) {
   for (const auto& c : all.all()) {
-    if (!c.status || c.hit) // those that were killed on purpose
+    if (!c.status() || c.hit) // those that were killed on purpose
       continue;
-    if (WIFSIGNALED(*c.status))
-      return 128 + WTERMSIG(*c.status);
-    if (WEXITSTATUS(*c.status) != 0)
-      return WEXITSTATUS(*c.status);
+    if (c.status()->signal != 0)
+      return 128 + c.status()->signal;
+    if (!c.status()->ok())
+      return c.status()->code;
   }
   return 0;
 }
@@ -88,7 +86,6 @@ std::vector<std::string> peer_arguments(const training_options& t) {
 
 namespace {
 
-constexpr std::int64_t healthy_ms = 5'000;   ///< a process that lived so long started well
 constexpr std::int64_t leave_ms = 5'000;     ///< from the first worker's end, for late ones
 constexpr std::int64_t alone_ms = 15'000;    ///< for those whose fellows are gone
 constexpr std::int64_t stop_ms = 10'000;     ///< from a signal to the end
@@ -117,7 +114,6 @@ private:
   void turn();
   int timeout_ms() const;
   void read_signals();
-  std::vector<tr::task_id> living() const;
   void hit(const due_fault& f);
   void end_plan();
   void on_end(child& c);
@@ -159,8 +155,8 @@ void peer_launcher::start(child& c) {
   auto training = options_.training;
   training.rejoins = c.starts > 0;
   restarts_ += c.starts > 0 ? 1 : 0;
-  ::setenv("TF_CONFIG", (cluster_ + std::to_string(c.task.index) + "}}").c_str(), 1);
-  all_.start(c, peer_arguments(training), -1);
+  all_.start(c, peer_arguments(training),
+             {{"TF_CONFIG", cluster_ + std::to_string(c.task.index) + "}}"}});
 }
 
 int peer_launcher::timeout_ms() const {
@@ -168,9 +164,8 @@ int peer_launcher::timeout_ms() const {
   const auto now = now_ms();
   if (const auto next = plan_.next_ms())
     out = std::min(out, begin_ms_ + *next - now);
-  for (const auto& c : all_.all())
-    if (c.start_at_ms)
-      out = std::min(out, *c.start_at_ms - now);
+  if (const auto next = all_.next_start_ms())
+    out = std::min(out, *next - now);
   if (deadline_ms_)
     out = std::min(out, *deadline_ms_ - now);
   return static_cast<int>(std::max<std::int64_t>(out, 0));
@@ -184,7 +179,7 @@ void peer_launcher::turn() {
   read_signals();
   for (auto* c : all_.reap())
     on_end(*c);
-  for (const auto& f : plan_.due(now_ms() - begin_ms_, living()))
+  for (const auto& f : plan_.due(now_ms() - begin_ms_, all_.living()))
     hit(f);
   for (auto& c : all_.all())
     if (c.start_at_ms && *c.start_at_ms <= now_ms() && !ending_)
@@ -201,20 +196,11 @@ void peer_launcher::read_signals() {
       continue; // reap() looks at all
     ending_ = true;
     end_plan();
-    for (const auto& c : all_.all())
-      all_.signal(c, stopped_by_ != 0 ? SIGKILL : SIGTERM); // SIGKILL when asked twice
+    all_.signal_all(stopped_by_ != 0 ? SIGKILL : SIGTERM); // SIGKILL when asked twice
     stopped_by_ = static_cast<int>(got.ssi_signo);
     terminated_ = true;
     deadline_ms_ = now_ms() + stop_ms;
   }
-}
-
-std::vector<tr::task_id> peer_launcher::living() const {
-  std::vector<tr::task_id> out;
-  for (const auto& c : all_.all())
-    if (c.lives())
-      out.push_back(c.task);
-  return out;
 }
 
 void peer_launcher::hit(const due_fault& f) {
@@ -226,8 +212,8 @@ void peer_launcher::hit(const due_fault& f) {
   kills_ += kills ? 1 : 0;
   if (!kills && !f.resume)
     watch_.stopped(c.task);
-  const auto pid = std::to_string(c.pid);
-  all_.signal(c, kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
+  const auto pid = std::to_string(c.process.pid());
+  c.process.signal(kills ? SIGKILL : f.resume ? SIGCONT : SIGSTOP);
   say((kills      ? "killed "
        : f.resume ? "continued "
                   : "stopped ")
@@ -238,13 +224,11 @@ void peer_launcher::hit(const due_fault& f) {
 void peer_launcher::end_plan() {
   for (const auto& f : plan_.end())
     hit(f);
-  for (const auto& c : all_.all())
-    all_.signal(c, SIGCONT);
+  all_.signal_all(SIGCONT);
 }
 
 void peer_launcher::on_end(child& c) {
-  const int status = *c.status;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+  if (!c.status()->ok())
     return on_loss(c);
   if (std::exchange(done_, true))
     return;
@@ -257,7 +241,7 @@ void peer_launcher::on_end(child& c) {
 /// A worker that was killed or crashed comes back, if there is something to go on from. One that
 /// ends with a code of its own has said why, and would say it again.
 void peer_launcher::on_loss(child& c) {
-  const int status = *c.status;
+  const auto status = *c.status();
   if (ending_ || done_) { // training was over when it was killed, or it was told to end
     if (!c.hit && !terminated_)
       std::fprintf(stderr, "troupe: launcher: %s failed\n", to_string(c.task).c_str());
@@ -265,24 +249,15 @@ void peer_launcher::on_loss(child& c) {
   }
   const auto now = now_ms();
   watch_.ended(c.task, now - c.started_ms);
-  if (!WIFSIGNALED(status))
-    return give_up(c, "ended with code " + std::to_string(WEXITSTATUS(status)));
-  const int number = WTERMSIG(status);
+  if (status.signal == 0)
+    return give_up(c, to_string(status));
   if (!c.hit)
-    say(to_string(c.task) + " ended by signal " + std::to_string(number) + ", start "
-        + std::to_string(c.starts));
+    say(to_string(c.task) + " " + to_string(status) + ", start " + std::to_string(c.starts));
   if (options_.training.checkpoint.empty())
-    return give_up(c, "ended by signal " + std::to_string(number)
-                        + "; without --checkpoint training cannot resume");
-  const bool killed = number == SIGKILL;
-  c.deaths_in_row = killed || now - c.started_ms >= healthy_ms ? 0 : c.deaths_in_row + 1;
-  if (killed) {
-    c.start_at_ms = now;
-    return;
-  }
-  const auto delay = restart_delay_ms(std::max<std::uint32_t>(c.deaths_in_row, 1));
+    return give_up(c, to_string(status) + "; without --checkpoint training cannot resume");
+  const auto delay = c.restarts.failed(status.signal == SIGKILL, now - c.started_ms);
   if (!delay)
-    return give_up(c, "exited unexpectedly " + std::to_string(c.deaths_in_row)
+    return give_up(c, "exited unexpectedly " + std::to_string(c.restarts.deaths_in_row())
                         + " times in a row; it is not restarted");
   c.start_at_ms = now + *delay;
 }
@@ -303,8 +278,7 @@ void peer_launcher::past_deadline() {
     deadline_ms_ = now_ms() + alone_ms;
     return;
   }
-  for (const auto& c : all_.all())
-    all_.signal(c, terminated_ ? SIGKILL : SIGTERM);
+  all_.signal_all(terminated_ ? SIGKILL : SIGTERM);
   terminated_ = true;
   deadline_ms_ = now_ms() + terminate_ms;
 }
@@ -315,7 +289,7 @@ void peer_launcher::end_late_ones() {
   for (auto& c : all_.all())
     if (c.lives() && c.starts > 1) {
       c.hit = true;
-      all_.signal(c, SIGKILL);
+      c.process.signal(SIGKILL);
     }
 }
 

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/random.hpp>
+
 namespace troupe {
 
 namespace {
@@ -104,15 +106,6 @@ private:
   std::unique_ptr<wait_point> point_;
 };
 
-// A step of the SplitMix64 generator (Steele, Lea, Flood 2014).
-std::uint64_t draw(std::uint64_t& state) {
-  state += 0x9e3779b97f4a7c15ULL;
-  std::uint64_t z = state;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  return z ^ (z >> 31);
-}
-
 class memory_channel final : public channel {
 public:
   memory_channel(shared_hub h, std::shared_ptr<connection> c, int end, std::string peer)
@@ -188,7 +181,7 @@ private:
   std::size_t chunk(std::size_t at_most) const {
     if (hub_->options.chunk_seed == 0 || at_most == 0)
       return at_most;
-    const std::uint64_t drawn = draw(connection_->random);
+    const std::uint64_t drawn = next_word(connection_->random);
     if ((drawn >> 62) == 0)
       return 0;
     const std::uint64_t max = std::max<std::size_t>(1, hub_->options.chunk_bytes_max);

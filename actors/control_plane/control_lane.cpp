@@ -16,14 +16,6 @@ constexpr int frames_per_turn = 64;
 // A worker's reports are small messages; one error's text is cut there.
 constexpr std::uint32_t report_bytes_max = std::uint32_t{1} << 20;
 
-std::string link_code(const hello_meta& hello, const std::string& token) {
-  if (token.empty())
-    return {};
-  return message_code(token, hello.cluster + "\n" + to_string(hello.task) + "\n"
-                               + std::to_string(hello.inc.nonce) + "\n"
-                               + std::to_string(value_of(hello.term)) + "\nlink");
-}
-
 std::string name_of(const link_owner& owner) {
   return to_string(owner.task) + " incarnation " + std::to_string(owner.inc.counter);
 }
@@ -164,7 +156,7 @@ void control_lane::connect(const dial_order& order) {
                    .receiver = {},
                    .term = order.term,
                    .token = {}};
-  hello.token = link_code(hello, options_.token);
+  hello.token = hello_code(hello, options_.token, hello_use::link);
   s.link->send(link_kind::hello, 0, encode_meta(std::move(hello)));
 }
 
@@ -289,7 +281,7 @@ result<void> control_lane::on_hello(session& s) {
     if (hello->cluster != options_.cluster)
       return why("cluster '" + hello->cluster.substr(0, 100) + "', expected '" + options_.cluster
                  + "'");
-    if (!same_code(hello->token, link_code(*hello, options_.token)))
+    if (!same_code(hello->token, hello_code(*hello, options_.token, hello_use::link)))
       return why((hello->token.empty()     ? "the token is missing: "
                   : options_.token.empty() ? "unexpected token, this process has none: "
                                            : "wrong token: ")

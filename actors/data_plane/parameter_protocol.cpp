@@ -7,12 +7,13 @@
 
 namespace troupe {
 
-std::string hello_code(const hello_meta& hello, const std::string& token) {
+std::string hello_code(const hello_meta& hello, const std::string& token, hello_use use) {
   if (token.empty())
     return {};
   return message_code(token, hello.cluster + "\n" + to_string(hello.task) + "\n"
                                + std::to_string(hello.inc.nonce) + "\n"
-                               + std::to_string(value_of(hello.term)) + "\ndata");
+                               + std::to_string(value_of(hello.term))
+                               + (use == hello_use::link ? "\nlink" : "\ndata"));
 }
 
 namespace {

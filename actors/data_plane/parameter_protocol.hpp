@@ -83,8 +83,15 @@ struct hello_meta {
   TROUPE_FIELDS(hello_meta, version, cluster, task, inc, receiver, term, token)
 };
 
+/// What a connection is for that opens with a `hello_meta`. A code for one use opens no other.
+enum class hello_use : std::uint8_t {
+  data, ///< of a worker to a server's shards
+  link, ///< of the control plane
+};
+
 /// Shows that the sender knows the cluster's token without sending it; empty without one.
-std::string hello_code(const hello_meta& hello, const std::string& token);
+std::string hello_code(const hello_meta& hello, const std::string& token,
+                       hello_use use = hello_use::data);
 
 struct welcome_meta {
   incarnation server{};

@@ -33,9 +33,9 @@ const std::vector<std::shared_ptr<device_table>>& device_plane::tables() {
   return tables_;
 }
 
-std::vector<device_entry> device_plane::list() {
+std::vector<device_info> device_plane::list() {
   std::lock_guard lock{mutex_};
-  std::vector<device_entry> out;
+  std::vector<device_info> out;
   for (const auto& table : tables()) {
     auto count = table->count();
     for (std::uint32_t i = 0; count && i < *count; ++i)

@@ -19,12 +19,6 @@ struct device_plane_options {
   duration open_max = std::chrono::seconds{60};
 };
 
-/// A device of this process, opened or not.
-struct device_entry {
-  device_id id{};
-  device_facts facts{};
-};
-
 /// The devices of a process: what there is, and an actor for each that is in use. Threads of the
 /// program and lanes call it; it waits.
 class device_plane : public std::enable_shared_from_this<device_plane> {
@@ -36,7 +30,7 @@ public:
   device_plane& operator=(const device_plane&) = delete;
 
   /// All devices, CPUs first, by number.
-  std::vector<device_entry> list();
+  std::vector<device_info> list();
   /// The device of that id, in use: opened, with its actor, when it is first asked for.
   /// `device_unavailable` says what there is instead, and why there is no GPU.
   result<std::shared_ptr<device>> open(const device_id& id);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <troupe/actors/replicas/replica_operation.hpp>
 #include <troupe/core/error.hpp>
 #include <troupe/core/tensor.hpp>
 #include <troupe/transport/collective_types.hpp>
@@ -15,8 +16,6 @@
 /// locks.
 namespace troupe {
 
-class replica_context; // strategies/replicas/strategy.hpp
-
 /// A call that every replica makes: a collective operation, or a merge call.
 struct replica_call {
   std::string kind{}; ///< "all_reduce", "merge_call"
@@ -24,11 +23,13 @@ struct replica_call {
   troupe::dtype type = dtype::u8;
   std::vector<shape_t> shapes{}; ///< -1: an extent that may differ
   bool on_devices = false;       ///< of device tensors
+  /// What `kind` and `how` say, for a replica that stands in. Not compared: the words are.
+  replica_operation operation{};
   /// Options of the call; a replica that stands in has to give the same. Not compared here.
   collective_options options{};
   /// The work of a replica that stands in, after the call, so that its copies of variables stay
   /// equal to the others'. Not compared.
-  std::function<void(replica_context&)> for_silent{};
+  std::function<void()> for_silent{};
   friend bool operator==(const replica_call& a, const replica_call& b) {
     return a.kind == b.kind && a.how == b.how && a.type == b.type && a.shapes == b.shapes
            && a.on_devices == b.on_devices;

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include <troupe/actors/replicas/lockstep.hpp>
+#include <troupe/actors/replicas/merge_rendezvous.hpp>
 #include <troupe/actors/support/crowd_watch.hpp>
+#include <troupe/actors/support/supervised_threads.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe {
@@ -44,12 +46,7 @@ struct replica_lanes_options {
   std::function<void(std::uint32_t local, const failure& why)> interrupt{};
 };
 
-/// Arguments or results of a merge function: one a replica, by their common type.
-using merge_values = std::vector<std::shared_ptr<void>>;
-using merge_body = std::function<merge_values(const merge_values& arguments)>;
-
 namespace detail {
-struct merge_point;
 struct replica_run;
 } // namespace detail
 
@@ -86,7 +83,7 @@ public:
   /// failed before. Returns the failure that the call shall throw, naming replica and call.
   failure call_failed(std::uint32_t local, failure why);
 
-  /// Number of the replica's lane, counted up when it is left behind and another takes its place.
+  /// Number of the replica's lane: another one once it is left behind and another takes its place.
   std::uint64_t life(std::uint32_t local) const;
   /// The failure for a lane that was left behind, `cancelled`: what it changes from then on would
   /// be another run's. None on other lanes, and on threads that are nobody's lane. Takes no lock.
@@ -105,34 +102,32 @@ public:
 
 private:
   std::string name_of(std::uint32_t local) const;
+  using post = supervised_threads::post;
   struct slot {
-    std::unique_ptr<lane> thread{};
     std::deque<std::shared_ptr<detail::replica_run>> queue{};
     std::shared_ptr<detail::replica_run> current{}; ///< the innermost that runs here
-    /// Number of the lane: a replaced lane ends. Written under the lock.
-    std::atomic<std::uint64_t> life{0};
   };
   void tell();
   void look_for_news(std::uint64_t seen, time_point deadline);
   void await_news(std::unique_lock<std::mutex>& lock, time_point deadline);
   void start_lane(std::uint32_t local);
-  void serve(std::uint32_t local, std::uint64_t life);
-  void execute(std::uint32_t local, const std::shared_ptr<detail::replica_run>& run,
-               std::uint64_t life);
+  void serve(const post& mine);
+  void execute(const std::shared_ptr<detail::replica_run>& run, const post& mine);
   void note_end(std::uint32_t local, detail::replica_run& run, std::exception_ptr why,
                 std::shared_ptr<detail::replica_run> around);
   bool note_failure(detail::replica_run& run, failure why);
   void interrupt_all(detail::replica_run& run, std::unique_lock<std::mutex>& lock);
   void abort(detail::replica_run& run, failure why, std::unique_lock<std::mutex>& lock);
-  std::shared_ptr<detail::merge_point> ready_merge(detail::replica_run& run);
-  void run_merge(const std::shared_ptr<detail::replica_run>& run, detail::merge_point& at,
+  std::shared_ptr<merge_meeting> ready_merge(const detail::replica_run& run);
+  void run_merge(const std::shared_ptr<detail::replica_run>& run, merge_meeting& at,
                  std::unique_lock<std::mutex>& lock);
   void give_up(detail::replica_run& run);
   void give_up_lane(std::uint32_t local, detail::replica_run& run);
   bool try_start_lane(std::uint32_t local);
   void drive(const std::shared_ptr<detail::replica_run>& run, std::unique_lock<std::mutex>& lock);
   bool all_ready(std::uint32_t local, detail::replica_run& run);
-  std::shared_ptr<detail::replica_run> nested(slot& s, const detail::replica_run& outer);
+  std::shared_ptr<detail::replica_run> nested(std::uint32_t local,
+                                              const detail::replica_run& outer);
 
   const environment& env_;
   const replica_lanes_options options_;
@@ -141,12 +136,11 @@ private:
   std::atomic<std::uint64_t> news_{
     0}; ///< how often `changed_` was notified: written under the lock
   crowd_watch crowd_{};
-  std::vector<slot> slots_;
+  supervised_threads threads_;
+  std::vector<slot> slots_; ///< by replica
   std::optional<failure> failed_{};
-  std::uint32_t lost_ = 0;
   std::uint64_t tickets_ = 0; ///< of runs, in the order in which they were asked for
   std::uint64_t serving_ = 0;
-  bool closed_ = false;
 };
 
 } // namespace troupe

@@ -113,10 +113,11 @@ bool shard::start_values(shard_making* how) {
 }
 
 bool shard::start_slots(shard_making* how) {
-  auto count = slot_count(optimizer_.kind);
-  auto start = optimizer_.kind == optimizer_kind::adagrad ? optimizer_.initial_accumulator : 0.0f;
-  slots_.resize(count);
-  for (auto& slot : slots_) {
+  const auto kept = slots_of(optimizer_.kind);
+  slots_.resize(kept.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    auto& slot = slots_[i];
+    const float start = kept[i].start ? optimizer_.*kept[i].start : 0.0f;
     if (slot.size_bytes() == 0)
       slot = cow_buffer{spec_->type, shape_};
     auto out = slot.begin_write().out;

@@ -28,7 +28,7 @@ struct shard_snapshot {
 /// All of a shard that a checkpoint keeps, as one version. Never changes.
 struct shard_state {
   tensor values{};
-  std::vector<tensor> slots{}; ///< as many as `slot_count` of the optimizer, in its order
+  std::vector<tensor> slots{}; ///< those of `slots_of` the optimizer, in its order
   std::uint64_t applies = 0;   ///< updates applied through the optimizer: Adam's t
   std::uint64_t version = 0;
   std::optional<float> rate{}; ///< the learning rate that was set by hand; none: the schedule's
@@ -145,8 +145,6 @@ private:
   void apply_dense(const tensor& gradient);
   template <class T>
   void apply_rows(const tensor& values, std::span<const std::int64_t> rows);
-  template <class T>
-  void adam_all_rows(std::span<const std::int64_t> rows, std::span<const T> gradient, double rate);
   template <class T>
   void assign_with(const mutation_piece& piece);
   template <class T>

@@ -55,19 +55,35 @@ kernels::scatter_op scatter_op_of(mutation_kind kind) {
   }
 }
 
-kernels::momentum_params momentum_of(const optimizer_spec& spec, double rate) {
-  return {.learning_rate = rate, .momentum = spec.momentum, .nesterov = spec.nesterov};
+/// Opens values and slots for an update of all rows. The old contents are read and stay.
+template <class T>
+kernels::update_arrays<T> begin_update(cow_buffer& values, std::vector<cow_buffer>& slots) {
+  kernels::update_arrays<T> out;
+  const auto p = values.begin_write();
+  out.p_in = elements<T>(p.in);
+  out.p_out = elements<T>(p.out);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const auto s = slots[i].begin_write();
+    out.slots_in[i] = elements<T>(s.in);
+    out.slots_out[i] = elements<T>(s.out);
+  }
+  return out;
 }
 
-kernels::adagrad_params adagrad_of(const optimizer_spec& spec, double rate) {
-  return {.learning_rate = rate,
-          .initial_accumulator = spec.initial_accumulator,
-          .epsilon = spec.epsilon};
+/// Opens values and slots for an update of some rows, in place.
+template <class T>
+kernels::update_arrays<T> begin_row_update(cow_buffer& values, std::vector<cow_buffer>& slots) {
+  kernels::update_arrays<T> out;
+  out.p_out = elements<T>(values.begin_partial_write());
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    out.slots_out[i] = elements<T>(slots[i].begin_partial_write());
+  return out;
 }
 
-kernels::adam_params adam_of(const optimizer_spec& spec, double rate) {
-  return {
-    .learning_rate = rate, .beta1 = spec.beta_1, .beta2 = spec.beta_2, .epsilon = spec.epsilon};
+void end_update(cow_buffer& values, std::vector<cow_buffer>& slots) {
+  for (auto& slot : slots)
+    slot.commit();
+  values.commit();
 }
 
 } // namespace
@@ -165,8 +181,7 @@ void shard::change(const mutation_piece& piece) {
     set_rate(piece.values.item<float>());
     return;
   }
-  const bool all_rows = piece.kind == mutation_kind::apply
-                        && optimizer_.kind == optimizer_kind::adam && !optimizer_.lazy;
+  const bool all_rows = piece.kind == mutation_kind::apply && updates_all_rows(optimizer_);
   if (piece.indices.defined() && piece.indices.size() == 0 && !all_rows)
     return; // an empty piece: only counters move
   if (piece.kind == mutation_kind::assign)
@@ -215,30 +230,11 @@ void shard::scatter_with(const mutation_piece& piece) {
 
 template <class T>
 void shard::apply_dense(const tensor& gradient) {
-  double rate = detail::learning_rate_at(optimizer_.learning_rate, applies_);
-  auto g = gradient.as<T>();
-  auto [p_in, p_out] = values_.begin_write();
-  auto p = elements<T>(p_in);
-  auto to = elements<T>(p_out);
-  if (optimizer_.kind == optimizer_kind::sgd) {
-    kernels::sgd_update<T>(p, to, g, {.learning_rate = rate});
-  } else {
-    auto first = slots_[0].begin_write();
-    auto s_in = elements<T>(first.in);
-    auto s_out = elements<T>(first.out);
-    if (optimizer_.kind == optimizer_kind::momentum) {
-      kernels::momentum_update<T>(p, to, s_in, s_out, g, momentum_of(optimizer_, rate));
-    } else if (optimizer_.kind == optimizer_kind::adagrad) {
-      kernels::adagrad_update<T>(p, to, s_in, s_out, g, adagrad_of(optimizer_, rate));
-    } else {
-      auto second = slots_[1].begin_write();
-      kernels::adam_update<T>(p, to, s_in, s_out, elements<T>(second.in), elements<T>(second.out),
-                              g, applies_ + 1, adam_of(optimizer_, rate));
-      slots_[1].commit();
-    }
-    slots_[0].commit();
-  }
-  values_.commit();
+  const kernels::update_step step{
+    .learning_rate = detail::learning_rate_at(optimizer_.learning_rate, applies_),
+    .t = applies_ + 1};
+  kernels::update<T>(optimizer_, step, begin_update<T>(values_, slots_), gradient.as<T>());
+  end_update(values_, slots_);
 }
 
 // Rows that come twice are one update with the sum of their gradients, added up in the order given.
@@ -269,42 +265,14 @@ void shard::apply_rows(const tensor& gradient, std::span<const std::int64_t> row
     rows = unique_rows_;
     g = sums.first(unique_rows_.size() * cols);
   }
-  double rate = detail::learning_rate_at(optimizer_.learning_rate, applies_);
-  if (optimizer_.kind == optimizer_kind::adam && !optimizer_.lazy)
-    return adam_all_rows<T>(rows, g, rate);
-  auto p = elements<T>(values_.begin_partial_write());
-  if (optimizer_.kind == optimizer_kind::sgd) {
-    kernels::sgd_update_rows<T>(p, cols, rows, g, {.learning_rate = rate});
-  } else {
-    auto s = elements<T>(slots_[0].begin_partial_write());
-    if (optimizer_.kind == optimizer_kind::momentum) {
-      kernels::momentum_update_rows<T>(p, s, cols, rows, g, momentum_of(optimizer_, rate));
-    } else if (optimizer_.kind == optimizer_kind::adagrad) {
-      kernels::adagrad_update_rows<T>(p, s, cols, rows, g, adagrad_of(optimizer_, rate));
-    } else {
-      auto v = elements<T>(slots_[1].begin_partial_write());
-      kernels::adam_update_rows<T>(p, s, v, cols, rows, g, applies_ + 1, adam_of(optimizer_, rate));
-      slots_[1].commit();
-    }
-    slots_[0].commit();
-  }
-  values_.commit();
-}
-
-// The rows that the gradient does not name have a gradient of zeros.
-template <class T>
-void shard::adam_all_rows(std::span<const std::int64_t> rows, std::span<const T> gradient,
-                          double rate) {
-  auto [p_in, p_out] = values_.begin_write();
-  auto m = slots_[0].begin_write();
-  auto v = slots_[1].begin_write();
-  kernels::adam_update_all_rows<T>(elements<T>(p_in), elements<T>(p_out), elements<T>(m.in),
-                                   elements<T>(m.out), elements<T>(v.in), elements<T>(v.out),
-                                   static_cast<std::size_t>(row_size_), rows, gradient,
-                                   applies_ + 1, adam_of(optimizer_, rate));
-  slots_[1].commit();
-  slots_[0].commit();
-  values_.commit();
+  const kernels::update_step step{
+    .learning_rate = detail::learning_rate_at(optimizer_.learning_rate, applies_),
+    .t = applies_ + 1};
+  if (updates_all_rows(optimizer_))
+    kernels::update_all_rows<T>(optimizer_, step, begin_update<T>(values_, slots_), cols, rows, g);
+  else
+    kernels::update_rows<T>(optimizer_, step, begin_row_update<T>(values_, slots_), cols, rows, g);
+  end_update(values_, slots_);
 }
 
 } // namespace troupe

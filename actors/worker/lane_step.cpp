@@ -69,20 +69,20 @@ std::shared_ptr<void> lane_step::hold(std::vector<resource_id> ids) {
   std::shared_ptr<std::vector<resource_id>> mine{new std::vector<resource_id>, release};
   const wait_counted counted{step_, env_.clock};
   for (auto id : ids) {
-    std::unique_lock lock{life_.mutex};
-    while (auto* holder = life_.holder_of(id)) {
+    std::unique_lock lock{session_.mutex};
+    while (auto* holder = session_.holder_of(id)) {
       if (holder->abandoned)
-        throw_failure(life_.failure_here(
+        throw_failure(session_.failure_here(
           errc::input_failed, "resource " + std::to_string(value_of(id)) + " of " + to_string(task_)
                                 + " is in use by closure " + std::to_string(holder->closure.seq)
                                 + ", whose step hangs and was abandoned"));
-      life_.freed->wait_until(lock, after(env_.clock.now(), look_again));
+      session_.freed->wait_until(lock, after(env_.clock.now(), look_again));
       lock.unlock();
       enter(); // waiting is no silence, and ends with the step
       lock.lock();
     }
     mine->push_back(id);
-    life_.held[id] = &step_;
+    session_.held[id] = &step_;
   }
   return mine;
 }

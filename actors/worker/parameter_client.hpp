@@ -118,8 +118,6 @@ private:
   result<void> add_gathers(const variable_spec& spec, tensor& rows, tensor& to);
   result<void> run_reads();
   result<void> mutate_all(std::span<const mutation> ops);
-  result<void> check(const mutation& op, const variable_spec& spec) const;
-  result<void> check_rows(const mutation& op, const variable_spec& spec) const;
   void split(const mutation& op, known_variable& variable);
   void split_rows(const mutation& op, const variable_spec& spec, const mutation_piece& like);
   void add_piece(const variable_spec& spec, std::size_t shard, mutation_piece piece);

@@ -85,7 +85,7 @@ void worker_state::keep_view(const view& current) {
 
 void worker_state::end_life() {
   coordinator_ = nullptr;
-  lanes_->end_life();
+  lanes_->end_session();
   if (dialled_.counter != 0)
     options_.hang_up(std::exchange(dialled_, {}));
 }
@@ -110,7 +110,7 @@ void worker_state::on_admit(admit_worker& msg) {
   member_.learn_term(msg.header.term);
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
   origin self{.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
-  lanes_->begin_life(self, msg.header.term, routes_for(msg.data_address));
+  lanes_->begin_session(self, msg.header.term, routes_for(msg.data_address));
   lanes_->add_variables(msg.variables);
   lanes_->make_resources(std::move(msg.resources));
 }
@@ -230,7 +230,7 @@ void worker_state::on_drop(drop_resources& msg) {
 }
 
 void worker_state::on_progress() {
-  if (lanes_->hold()) {
+  if (lanes_->wait_for_more_ends()) {
     if (!std::exchange(report_timer_set_, true)) // a step behind these may run for long
       tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{report_ms_max},
                  tick{.what = report_timer});

@@ -16,7 +16,7 @@ inline unsigned blocks_for(std::size_t items, std::size_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
-/// What a launch gave; leaves no error behind for the next one.
+/// The error number of the last launch. Clears it, so that the next launch does not report it.
 inline int launched() { return static_cast<int>(cudaGetLastError()); }
 
 template <class T, int Count>
@@ -30,7 +30,8 @@ struct arrays {
   Out* out[Outs];
 };
 
-/// One thread an aligned pack: all loads come before the first store, so that arrays may be equal.
+/// One thread per aligned pack. All loads come before the first store, so an output may be an
+/// input.
 template <int Count, class In, class Out, int Ins, int Outs, class F>
 __global__ void map_packs(arrays<In, Out, Ins, Outs> x, std::size_t n, F f) {
   std::size_t i = (blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x) * Count;

@@ -1,6 +1,5 @@
-// The tree of reduce.hpp on a GPU: a warp a block of 1024 elements, then pairs of blocks level by
-// level. An odd block at the end goes up a level as it is, which is what the CPU's binary counter
-// does.
+// The summation tree of reduce.hpp on a GPU: one warp per block of 1024 elements, then pairs of
+// blocks, level by level. An odd block at the end moves up a level unchanged, as on the CPU.
 #pragma once
 
 #include <troupe/kernels/detail/cuda_map.cuh>
@@ -15,8 +14,8 @@ inline std::size_t partial_count(std::size_t n) {
   return (n + leaf_len * leaves_per_block - 1) / (leaf_len * leaves_per_block);
 }
 
-/// A sum of integers that 2^31 summands of any i64 don't make wrap: `upper` counts 2^32 each. An
-/// aggregate, so that it can lie in shared memory.
+/// A sum of integers that does not overflow with 2^31 summands of any i64: `upper` counts units of
+/// 2^32. An aggregate, so that it can be in shared memory.
 struct two_words {
   std::int64_t upper;
   std::int64_t lower;
@@ -30,7 +29,7 @@ __device__ inline two_words from_lane_below(two_words x, int by) {
   return {from_lane_below(x.upper, by), from_lane_below(x.lower, by)};
 }
 
-/// Lanes fold in halves, as in the CPU's block.
+/// Folds the lanes of a warp in halves, as the CPU folds a block.
 template <class Acc, class Merge>
 __device__ inline Acc fold_warp(Acc x, Merge merge) {
 #pragma unroll
@@ -39,7 +38,8 @@ __device__ inline Acc fold_warp(Acc x, Merge merge) {
   return x;
 }
 
-/// Level by level in place; `count` <= 1024 in shared memory, all threads of the block call it.
+/// Folds `count` <= 1024 values in shared memory, level by level, in place. All threads of the
+/// block call it.
 template <class Acc, class Merge>
 __device__ inline Acc merge_levels(Acc* x, unsigned count, Merge merge) {
   while (count > 1) {
@@ -90,7 +90,7 @@ __global__ void reduce_leaves(const T* x, std::size_t n, Acc start, Acc* out, Re
     out[blockIdx.x] = whole;
 }
 
-/// The rest of the tree by one block: partials in groups of 1024, whole subtrees again.
+/// One block folds the rest of the tree: partial results in groups of 1024, each a whole subtree.
 template <class Acc, class Out, class Merge, class Finish>
 __global__ void reduce_partials(Acc* partials, std::size_t count, Acc start, Out* out, Merge merge,
                                 Finish finish) {
@@ -111,7 +111,7 @@ __global__ void reduce_partials(Acc* partials, std::size_t count, Acc start, Out
       const Acc whole = merge_levels(x, here, merge);
       __syncthreads();
       if (threadIdx.x == 0)
-        partials[g] = whole; // g <= first: read already
+        partials[g] = whole; // g <= first, which was read before
       __syncthreads();
     }
     if (groups == 1)

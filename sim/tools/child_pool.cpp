@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include <troupe/core/error.hpp>
 
@@ -79,68 +78,13 @@ std::string tail_of(int file) {
 /// What ends an answer that is whole.
 constexpr char whole = '\n';
 
-} // namespace
-
-child_pool::child_pool(unsigned jobs, child_limits limits)
-  : jobs_{std::max(jobs, 1u)}, limits_{limits} {}
-
-child_pool::~child_pool() {
-  for (auto& c : running_)
-    ::kill(c.pid, SIGKILL);
-  while (!running_.empty())
-    finish(0);
-  for (int file : error_files_)
-    ::close(file);
-}
-
-int child_pool::take_error_file() {
-  if (error_files_.empty()) {
-    int made = ::memfd_create("child-errors", MFD_CLOEXEC);
-    if (made < 0)
-      give_up("memfd_create");
-    return made;
-  }
-  int out = error_files_.back();
-  error_files_.pop_back();
-  if (::ftruncate(out, 0) != 0 || ::lseek(out, 0, SEEK_SET) != 0)
-    give_up("truncate");
-  return out;
-}
-
-void child_pool::start(std::uint64_t key, const std::function<std::string()>& body) {
-  std::fflush(nullptr); // or the child would write it again
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    give_up("pipe");
-  int errors = take_error_file();
-  auto pid = ::fork();
-  if (pid < 0)
-    give_up("fork");
-  if (pid == 0) {
-    ::close(ends[0]);
-    run_in_child(ends[1], errors, body);
-  }
-  ::close(ends[1]);
-  running_.push_back({.key = key,
-                      .pid = pid,
-                      .pipe = ends[0],
-                      .errors = errors,
-                      .deadline = steady::now() + limits_.wall});
-}
-
-void child_pool::run_in_child(int pipe, int errors, const std::function<std::string()>& body) {
-  ::dup2(errors, STDERR_FILENO);
+/// In the child: runs `body` and writes its answer; the exit code.
+int answer_of(const std::function<std::string()>& body, int pipe) {
   for (int signal : {SIGABRT, SIGFPE, SIGILL, SIGINT, SIGTERM}) // whatever the parent does then
     ::signal(signal, SIG_DFL);
   if (!sanitized)
     for (int signal : {SIGSEGV, SIGBUS})
       ::signal(signal, SIG_DFL);
-  if (!sanitized && limits_.memory_bytes > 0) {
-    rlimit most{.rlim_cur = limits_.memory_bytes, .rlim_max = limits_.memory_bytes};
-    ::setrlimit(RLIMIT_AS, &most);
-  }
-  rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
   int code = 1;
   try {
     auto answer = body();
@@ -149,12 +93,55 @@ void child_pool::run_in_child(int pipe, int errors, const std::function<std::str
     std::fprintf(stderr, "troupe-sim: %s\n", e.what());
   }
   std::fflush(nullptr);
-  ::_exit(code);
+  return code;
+}
+
+} // namespace
+
+child_pool::child_pool(unsigned jobs, child_limits limits)
+  : jobs_{std::max(jobs, 1u)}, limits_{limits} {}
+
+child_pool::~child_pool() {
+  for (auto& c : running_) // all at once; each is waited for when it goes
+    c.process.signal(SIGKILL);
+}
+
+tool::descriptor child_pool::take_error_file() {
+  if (error_files_.empty()) {
+    tool::descriptor made{::memfd_create("child-errors", MFD_CLOEXEC)};
+    if (!made.is_open())
+      give_up("memfd_create");
+    return made;
+  }
+  auto out = std::move(error_files_.back());
+  error_files_.pop_back();
+  if (::ftruncate(out.get(), 0) != 0 || ::lseek(out.get(), 0, SEEK_SET) != 0)
+    give_up("truncate");
+  return out;
+}
+
+void child_pool::start(std::uint64_t key, const std::function<std::string()>& body) {
+  std::fflush(nullptr); // or the child would write it again
+  std::array<int, 2> both{};
+  if (::pipe2(both.data(), O_CLOEXEC) != 0)
+    give_up("pipe");
+  child c{.key = key, .pipe = tool::descriptor{both[0]}};
+  const tool::descriptor theirs{both[1]};
+  c.errors = take_error_file();
+  c.process = tool::child_process{[&] {
+                                    c.pipe.close();
+                                    return answer_of(body, theirs.get());
+                                  },
+                                  {.errors_to = c.errors.get(),
+                                   .address_space_bytes_max = sanitized ? 0 : limits_.memory_bytes,
+                                   .core_file = false}};
+  c.deadline = steady::now() + limits_.wall;
+  running_.push_back(std::move(c));
 }
 
 bool child_pool::read_some(child& from) {
   std::array<char, 65'536> bytes;
-  auto n = ::read(from.pipe, bytes.data(), bytes.size());
+  auto n = ::read(from.pipe.get(), bytes.data(), bytes.size());
   if (n < 0)
     return errno == EINTR || errno == EAGAIN;
   from.answer.append(bytes.data(), static_cast<std::size_t>(n));
@@ -165,7 +152,7 @@ void child_pool::kill_late(steady::time_point now) {
   for (auto& c : running_)
     if (!c.killed && now >= c.deadline) {
       c.killed = true;
-      ::kill(c.pid, SIGKILL);
+      c.process.signal(SIGKILL);
     }
 }
 
@@ -176,7 +163,7 @@ child_end child_pool::wait() {
     auto next = now + std::chrono::seconds{10};
     std::vector<pollfd> all;
     for (const auto& c : running_) {
-      all.push_back({.fd = c.pipe, .events = POLLIN, .revents = 0});
+      all.push_back({.fd = c.pipe.get(), .events = POLLIN, .revents = 0});
       if (!c.killed)
         next = std::min(next, c.deadline);
     }
@@ -192,15 +179,12 @@ child_end child_pool::wait() {
 child_end child_pool::finish(std::size_t at) {
   auto c = std::move(running_[at]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(at));
-  int status = 0;
-  while (::waitpid(c.pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  ::close(c.pipe);
-  child_end out{.key = c.key, .answer = std::move(c.answer), .errors = tail_of(c.errors)};
-  error_files_.push_back(c.errors);
-  out.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-  bool good = out.signal == 0 && out.code == 0 && out.answer.ends_with(whole);
+  const auto status = c.process.wait();
+  child_end out{.key = c.key, .answer = std::move(c.answer), .errors = tail_of(c.errors.get())};
+  error_files_.push_back(std::move(c.errors));
+  out.signal = status.signal;
+  out.code = std::max(status.code, 0);
+  bool good = status.ok() && out.answer.ends_with(whole);
   out.how = good ? child_end::answered : c.killed ? child_end::too_long : child_end::died;
   if (good)
     out.answer.pop_back();

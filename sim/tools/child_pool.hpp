@@ -1,13 +1,13 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "../../tools/process/child_process.hpp"
 
 namespace troupe::sim {
 
@@ -54,23 +54,22 @@ private:
   using steady = std::chrono::steady_clock;
   struct child {
     std::uint64_t key = 0;
-    pid_t pid = 0;
-    int pipe = -1;
-    int errors = -1;
+    tool::child_process process{};
+    tool::descriptor pipe{};
+    tool::descriptor errors{};
     steady::time_point deadline{};
     bool killed = false;
     std::string answer{};
   };
-  [[noreturn]] void run_in_child(int pipe, int errors, const std::function<std::string()>& body);
   bool read_some(child& from);
   void kill_late(steady::time_point now);
   child_end finish(std::size_t at);
-  int take_error_file();
+  tool::descriptor take_error_file();
 
   unsigned jobs_;
   child_limits limits_;
   std::vector<child> running_{};
-  std::vector<int> error_files_{}; ///< that no child writes
+  std::vector<tool::descriptor> error_files_{}; ///< that no child writes
 };
 
 } // namespace troupe::sim

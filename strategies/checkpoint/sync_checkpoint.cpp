@@ -210,7 +210,7 @@ std::string sync_checkpoint::state::write(
     const auto& saved = values[i];
     to.add_slice(spec.name, saved.values.type(), spec.shape, value_part, 0, saved.values)
       .value_or_throw();
-    const auto names = detail::slot_names(spec.optimizer);
+    const auto names = slot_names(spec.optimizer.kind);
     for (std::size_t s = 0; s < saved.slots.size(); ++s)
       to.add_slice(spec.name, saved.slots[s].type(), spec.shape, names.at(s), 0, saved.slots[s])
         .value_or_throw();
@@ -296,7 +296,7 @@ saved_variable sync_checkpoint::state::load(const checkpoint_reader& from,
   saved_variable out{.values = read(value_part)};
   if (spec.optimizer.kind == optimizer_kind::none)
     return out;
-  for (const auto& name : detail::slot_names(spec.optimizer))
+  for (const auto& name : slot_names(spec.optimizer.kind))
     out.slots.push_back(read(name));
   out.steps = from.steps(spec.name).value_or_throw();
   out.rate = detail::saved_rate(from, spec.name);

@@ -6,8 +6,6 @@
 
 namespace troupe::compat_v1 {
 
-using troupe::detail::strategy_kind;
-
 namespace detail {
 
 /// Where the steps come from.
@@ -213,16 +211,13 @@ void lead_workers(session_config& out, const strategy& s, const cluster_spec& cl
 session_config update_config(const strategy& s, const session_config& config,
                              const cluster_spec& cluster, const own_task& own) {
   auto out = config;
-  switch (s.state()->options().kind) {
-    case strategy_kind::mirrored:
-    case strategy_kind::central_storage: out.isolate_session_state = true; break;
-    case strategy_kind::multi_worker_mirrored: lead_workers(out, s, cluster, own); break;
-    case strategy_kind::tpu:
-      out.isolate_session_state = true;
-      out.cluster = cluster;
-      break;
-    default: break;
-  }
+  const auto& policy = s.state()->policy();
+  if (policy.isolates_sessions)
+    out.isolate_session_state = true;
+  if (policy.configures_cluster)
+    out.cluster = cluster;
+  if (policy.has_collective_leader)
+    lead_workers(out, s, cluster, own);
   return out;
 }
 

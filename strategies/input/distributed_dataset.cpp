@@ -188,10 +188,9 @@ namespace {
 std::shared_ptr<distributed_source> source_of(const strategy& s, const char* what,
                                               distribute_options options, bool from_function) {
   s.state()->require_cross_replica(what);
-  const auto kind = s.state()->options().kind;
   auto ok = check_input_options(
     options.input, from_function ? input_source::dataset_function : input_source::dataset,
-    kind == detail::strategy_kind::mirrored);
+    s.state()->policy().allows_pipeline_per_replica);
   if (!ok)
     throw_failure(std::move(ok.error()));
   if (options.shared_seed == 0 && s.state()->options().workers > 1) { // the same for all workers

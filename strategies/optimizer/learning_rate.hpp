@@ -1,75 +1,10 @@
 #pragma once
 
-#include <concepts>
-#include <cstdint>
-#include <type_traits>
-#include <vector>
-
+#include <troupe/core/learning_rate.hpp>
 #include <troupe/core/result.hpp>
-#include <troupe/core/specs.hpp>
 
-/// Learning rates as functions of the number of updates applied before, counted by each shard.
-/// Plain values.
+/// The rules that a learning rate obeys. The schedules are in core/learning_rate.hpp.
 namespace troupe {
-
-/// `initial` until `begin_step`, then a line to `end` at `end_step`, then `end`.
-struct linear_decay {
-  float initial = 1e-3f;
-  float end = 0.0f;
-  std::uint64_t begin_step = 0;
-  std::uint64_t end_step = 1;
-};
-
-/// `initial` until `begin_step`, then half a cosine down to `end` at `end_step`, then `end`.
-struct cosine_decay {
-  float initial = 1e-3f;
-  float end = 0.0f;
-  std::uint64_t begin_step = 0;
-  std::uint64_t end_step = 1;
-};
-
-/// initial * rate^(t / decay_steps); `staircase`: with the integer quotient.
-struct exponential_decay {
-  float initial = 1e-3f;
-  float rate = 0.96f;
-  std::uint64_t decay_steps = 1;
-  bool staircase = false;
-};
-
-/// values[i] for the first i with t <= boundaries[i], the last value after all, as Keras'
-/// PiecewiseConstantDecay: with boundary 1000 the first 1001 updates (t from 0 to 1000) have
-/// values[0]. At most 8 boundaries, ascending; one value more than boundaries.
-struct piecewise_constant {
-  std::vector<std::uint64_t> boundaries{};
-  std::vector<float> values{};
-};
-
-/// initial / (1 + rate * t / decay_steps).
-struct inverse_time_decay {
-  float initial = 1e-3f;
-  float rate = 1.0f;
-  std::uint64_t decay_steps = 1;
-};
-
-/// A number or one of the schedules above. Not checked before `validate` or an optimizer takes it.
-class learning_rate_schedule {
-public:
-  template <class T>
-  requires(std::is_arithmetic_v<T> && !std::same_as<T, bool>)
-    learning_rate_schedule(T rate) { // NOLINT: a number is a schedule
-    spec_.initial = static_cast<float>(rate);
-  }
-  learning_rate_schedule(const linear_decay& x);
-  learning_rate_schedule(const cosine_decay& x);
-  learning_rate_schedule(const exponential_decay& x);
-  learning_rate_schedule(piecewise_constant x);
-  learning_rate_schedule(const inverse_time_decay& x);
-  learning_rate_schedule(schedule_spec spec) : spec_{std::move(spec)} {}
-  const schedule_spec& spec() const noexcept { return spec_; }
-
-private:
-  schedule_spec spec_{};
-};
 
 /// Whether a schedule can be used. `invalid_argument` names the field and the value: rates are
 /// finite and not negative, steps ascend, decays divide by at least 1.

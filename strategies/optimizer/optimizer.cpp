@@ -12,42 +12,24 @@ failure bad(const std::string& what, const std::string& field, const std::string
   return make_failure(errc::invalid_argument, what + ": " + field + " is " + value + ", " + rule);
 }
 
-result<void> check_share(const char* what, const char* field, float value) {
-  if (value >= 0 && value < 1)
+/// Whether the value of `rule` in `x`, an optimizer called `what`, is in its range.
+result<void> check_parameter(const char* what, const optimizer_parameter& rule,
+                             const optimizer_spec& x) {
+  if (rule.range == parameter_range::flag)
     return {};
-  return bad(what, field, std::to_string(value), "must be in [0, 1)");
-}
-
-result<void> check_amount(const char* what, const char* field, float value) {
-  if (std::isfinite(value) && value >= 0)
-    return {};
-  return bad(what, field, std::to_string(value), "must be finite and not negative");
-}
-
-result<void> check_adam(const optimizer_spec& x) {
-  if (auto fine = check_share("adam", "beta_1", x.beta_1); !fine)
-    return fine;
-  if (auto fine = check_share("adam", "beta_2", x.beta_2); !fine)
-    return fine;
-  return check_amount("adam", "epsilon", x.epsilon);
-}
-
-result<void> check_adagrad(const optimizer_spec& x) {
-  if (auto fine = check_amount("adagrad", "initial_accumulator", x.initial_accumulator); !fine)
-    return fine;
-  return check_amount("adagrad", "epsilon", x.epsilon);
+  const float value = x.*rule.number;
+  if (rule.range == parameter_range::share)
+    return value >= 0 && value < 1
+             ? result<void>{}
+             : bad(what, rule.name, std::to_string(value), "must be in [0, 1)");
+  return std::isfinite(value) && value >= 0
+           ? result<void>{}
+           : bad(what, rule.name, std::to_string(value), "must be finite and not negative");
 }
 
 optimizer_spec checked(optimizer_spec spec) {
   validate(spec).value_or_throw();
   return spec;
-}
-
-optimizer_spec with_rate(optimizer_kind kind, const learning_rate_schedule& rate) {
-  optimizer_spec out;
-  out.kind = kind;
-  out.learning_rate = rate.spec();
-  return out;
 }
 
 initializer_spec drawn(initializer_kind kind, float a, float b, std::uint64_t seed) {
@@ -79,43 +61,19 @@ result<void> check_numbers(const initializer_spec& x) {
 
 optimizer::optimizer(optimizer_spec spec) : spec_{checked(std::move(spec))} {}
 
-optimizer::optimizer(const sgd& x) : optimizer{with_rate(optimizer_kind::sgd, x.learning_rate)} {}
-
-optimizer::optimizer(const momentum& x) {
-  auto spec = with_rate(optimizer_kind::momentum, x.learning_rate);
-  spec.momentum = x.momentum;
-  spec.nesterov = x.nesterov;
-  spec_ = checked(std::move(spec));
-}
-
-optimizer::optimizer(const adagrad& x) {
-  auto spec = with_rate(optimizer_kind::adagrad, x.learning_rate);
-  spec.initial_accumulator = x.initial_accumulator;
-  spec.epsilon = x.epsilon;
-  spec_ = checked(std::move(spec));
-}
-
-optimizer::optimizer(const adam& x) {
-  auto spec = with_rate(optimizer_kind::adam, x.learning_rate);
-  spec.beta_1 = x.beta_1;
-  spec.beta_2 = x.beta_2;
-  spec.epsilon = x.epsilon;
-  spec.lazy = x.lazy;
-  spec_ = checked(std::move(spec));
-}
-
 result<void> validate(const optimizer_spec& x) {
-  if (x.kind != optimizer_kind::none)
-    if (auto fine = validate(x.learning_rate); !fine)
+  const auto* row = find_optimizer(x.kind);
+  if (!row)
+    return bad("optimizer", "kind", std::to_string(static_cast<int>(x.kind)),
+               "is not an optimizer");
+  if (x.kind == optimizer_kind::none)
+    return {};
+  if (auto fine = validate(x.learning_rate); !fine)
+    return fine;
+  for (const auto& rule : row->parameters)
+    if (auto fine = check_parameter(row->name, rule, x); !fine)
       return fine;
-  switch (x.kind) {
-    case optimizer_kind::none:
-    case optimizer_kind::sgd: return {};
-    case optimizer_kind::momentum: return check_share("momentum", "momentum", x.momentum);
-    case optimizer_kind::adagrad: return check_adagrad(x);
-    case optimizer_kind::adam: return check_adam(x);
-  }
-  return bad("optimizer", "kind", std::to_string(static_cast<int>(x.kind)), "is not an optimizer");
+  return {};
 }
 
 // --- initializers -----------------------------------------------------------------------------

@@ -2,61 +2,24 @@
 
 #include <cstdint>
 
+#include <troupe/core/optimizers.hpp>
 #include <troupe/core/result.hpp>
 #include <troupe/core/specs.hpp>
 #include <troupe/strategies/optimizer/learning_rate.hpp>
 
 /// How variables start and how servers update them, as the user writes it: `adam{1e-3f}`,
-/// `random_normal(0, 0.05f, 7)`. Plain values. The formulas stand in kernels/optimizers.hpp.
+/// `random_normal(0, 0.05f, 7)`. Plain values. `sgd`, `momentum`, `adagrad` and `adam` are in
+/// core/optimizers.hpp, the formulas in kernels/optimizers.hpp.
 namespace troupe {
 
-/// p -= rate * g.
-struct sgd {
-  learning_rate_schedule learning_rate = 0.01f;
-};
-
-/// v = momentum * v - rate * g, p += v; `nesterov` looks one step ahead. A sparse gradient moves
-/// the rows that it names and no others, as TensorFlow's kernels do: the velocity of the others
-/// rests (Keras from 2.11 on lets it decay and move them).
-struct momentum {
-  learning_rate_schedule learning_rate = 0.01f;
-  float momentum = 0.9f;
-  bool nesterov = false;
-};
-
-/// Rates per element that shrink with the sum of squared gradients.
-struct adagrad {
-  learning_rate_schedule learning_rate = 0.001f;
-  float initial_accumulator = 0.1f;
-  float epsilon = 1e-7f;
-};
-
-/// Adam with both bias corrections.
-///
-/// A sparse gradient (rows of an embedding table) counts as a dense one with zeros in the rows that
-/// it does not name, as in TensorFlow and Keras: m and v of every row decay, and what m has left
-/// moves every row, at each update. That costs a pass over the whole table and both slots, however
-/// few rows the gradient has. With `lazy` only the rows that are named move, and the cost is theirs
-/// alone: for large tables. The results differ: a row that is seldom named rests in between, with
-/// an m and v of the time when it was named last. Tables whose rows come and go by a hashed key can
-/// be lazy only. Dense gradients do not ask.
-struct adam {
-  learning_rate_schedule learning_rate = 0.001f;
-  float beta_1 = 0.9f;
-  float beta_2 = 0.999f;
-  float epsilon = 1e-7f;
-  bool lazy = false;
-};
-
-/// An optimizer of a variable: one of the above, or none. A variable without one takes assignments
-/// and scatters only. Constructors throw `invalid_argument` naming the field and the value.
+/// An optimizer of a variable: one of those in core/optimizers.hpp, or none. A variable without one
+/// takes assignments and scatters only. Constructors throw `invalid_argument` naming the field and
+/// the value.
 class optimizer {
 public:
   optimizer() = default;
-  optimizer(const sgd& x);
-  optimizer(const momentum& x);
-  optimizer(const adagrad& x);
-  optimizer(const adam& x);
+  template <optimizer_declaration T>
+  optimizer(const T& x) : optimizer{x.spec()} {} // NOLINT: `adam{}` is an optimizer
   explicit optimizer(optimizer_spec spec);
   const optimizer_spec& spec() const noexcept { return spec_; }
 

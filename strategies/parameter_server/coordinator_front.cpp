@@ -63,7 +63,7 @@ std::pair<resource_id, std::shared_ptr<resource_lease>> coordinator_front::add_r
 void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut,
                                        vaults& from) {
   std::vector<std::string> parts{std::string{value_part}};
-  for (auto& name : slot_names(v.optimizer))
+  for (auto& name : slot_names(v.optimizer.kind))
     parts.push_back(std::move(name));
   std::uint64_t steps = 0;
   std::optional<float> rate; // all shards are told the same

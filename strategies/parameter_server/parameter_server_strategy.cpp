@@ -66,7 +66,7 @@ variable create_variable(variable_options options) {
     throw_failure(errc::wrong_state,
                   "create_variable: outside a parameter_server_strategy's scope"
                     + (has_strategy() ? ", inside that of " + in.to_string() : std::string{}));
-  return std::static_pointer_cast<detail::strategy_state>(servers)->create(std::move(options));
+  return servers->create(std::move(options));
 }
 
 } // namespace troupe

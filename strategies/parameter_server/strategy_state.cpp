@@ -12,25 +12,6 @@
 
 namespace troupe::detail {
 
-namespace {
-
-std::string slot_name(optimizer_kind kind, std::uint32_t slot) {
-  switch (kind) {
-    case optimizer_kind::momentum: return "momentum";
-    case optimizer_kind::adagrad: return "accumulator";
-    default: return slot == 0 ? "m" : "v";
-  }
-}
-
-} // namespace
-
-std::vector<std::string> slot_names(const optimizer_spec& spec) {
-  std::vector<std::string> out;
-  for (std::uint32_t i = 0; i < slot_count(spec.kind); ++i)
-    out.push_back(slot_name(spec.kind, i));
-  return out;
-}
-
 strategy_state::strategy_state(std::shared_ptr<cluster> owner, parameter_server_options options)
   : owner_{std::move(owner)},
     options_{std::move(options)},
@@ -264,7 +245,8 @@ void strategy_state::check_saved(const variable_spec& v, const checkpoint_reader
   check_part(value_part, "its value");
   expect(takes_slots(v, *saved) || v.optimizer.kind == optimizer_kind::none, v,
          "was saved with another optimizer");
-  const auto slots = takes_slots(v, *saved) ? slot_names(v.optimizer) : std::vector<std::string>{};
+  const auto slots =
+    takes_slots(v, *saved) ? slot_names(v.optimizer.kind) : std::vector<std::string>{};
   for (const auto& name : slots)
     check_part(name, "slot '" + name + "'");
   const auto rate = saved_rate(from, v.name);
@@ -293,7 +275,7 @@ void strategy_state::restore_variable(const variable_spec& v, const checkpoint_r
     auto values = read(value_part);
     std::vector<tensor> slots;
     if (takes_slots(v, saved))
-      for (const auto& name : slot_names(v.optimizer))
+      for (const auto& name : slot_names(v.optimizer.kind))
         slots.push_back(read(name));
     cluster::of_server(shard.server, servers.ask(shard.server,
                                                  [&](server_vault& vault) {

@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace {
 
-step_host* running_step() { return static_cast<step_host*>(current_context().step); }
+step_host* running_step() { return current_context().step; }
 
 } // namespace
 

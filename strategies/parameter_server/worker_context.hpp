@@ -5,6 +5,7 @@
 
 #include <troupe/core/step_host.hpp>
 #include <troupe/device/context.hpp>
+#include <troupe/device/step_device.hpp>
 #include <troupe/strategies/parameter_server/variable.hpp>
 #include <troupe/strategies/sharding/embedding.hpp>
 
@@ -56,7 +57,7 @@ public:
   /// Streams, tensors and kernels of the lane's device. `device_unavailable` when it can't be
   /// opened. A failure of the device itself is not the step's: the worker leaves, and others run
   /// the closure again.
-  device_context& device() { return host_.device(); }
+  device_context& device() { return device_of(host_); }
   stream_event submit(const device_stream& stream, device_op op) {
     return device().submit(stream, std::move(op));
   }

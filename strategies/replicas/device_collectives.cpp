@@ -4,9 +4,12 @@
 
 #include <troupe/device/bucket_reducer.hpp>
 #include <troupe/device/context.hpp>
+#include <troupe/strategies/replicas/detail/replica_calls.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/gradient_reducer.hpp>
-#include <troupe/strategies/replicas/strategy.hpp>
+#include <troupe/strategies/replicas/replica_context.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
 
@@ -196,12 +199,10 @@ device_tensor replica_context::all_reduce(const reduction& op, const device_tens
   }());
   if (state_->count() == 1)
     return out;
-  replica_call call{.kind = "all_reduce",
-                    .how = std::string{to_string(op.op)},
-                    .type = x.type(),
-                    .shapes = {x.shape()},
-                    .on_devices = true,
-                    .options = options};
+  auto call =
+    detail::described({.kind = operation_kind::all_reduce, .op = op.op}, x.type(), {x.shape()});
+  call.on_devices = true;
+  call.options = options;
   auto with = state_->own_deadline(options);
   with.what = state_->words_for(call, with.what);
   const bool mean = op.op == reduce_op::mean;
@@ -249,12 +250,12 @@ troupe::gradient_reducer replica_context::gradient_reducer(
 
 namespace {
 
-replica_call call_of(const char* kind, const gradient_reducer_options& options) {
-  return {.kind = kind,
-          .how = std::string{to_string(options.op)},
-          .type = options.bf16 ? dtype::bf16 : dtype::f32,
-          .on_devices = true,
-          .options = {.deadline = options.deadline}};
+replica_call call_of(operation_kind kind, const gradient_reducer_options& options) {
+  auto out =
+    detail::described({.kind = kind, .op = options.op}, options.bf16 ? dtype::bf16 : dtype::f32);
+  out.on_devices = true;
+  out.options = {.deadline = options.deadline};
+  return out;
 }
 
 } // namespace
@@ -263,7 +264,7 @@ void replica_context::reduce_bucket(const std::vector<device_tensor>& bucket,
                                     const gradient_reducer_options& options) {
   if (state_->count() == 1)
     return;
-  auto call = call_of("reduce_gradients", options);
+  auto call = call_of(operation_kind::reduce_gradients, options);
   for (const auto& each : bucket)
     call.shapes.push_back(each.shape());
   const auto scale = options.op == reduce_op::mean ? 1.0f / static_cast<float>(divisor()) : 1.0f;
@@ -290,7 +291,7 @@ void replica_context::reduce_bucket(const std::vector<device_tensor>& bucket,
 void replica_context::finish_buckets(const gradient_reducer_options& options) {
   if (state_->count() == 1)
     return;
-  auto call = call_of("finish_gradients", options);
+  auto call = call_of(operation_kind::finish_gradients, options);
   auto with = state_->own_deadline(call.options);
   with.what = state_->words_for(call, with.what);
   auto& here = device();

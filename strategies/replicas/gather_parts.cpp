@@ -1,7 +1,9 @@
-#include <algorithm>
-#include <utility>
+#include <troupe/strategies/replicas/detail/gather_parts.hpp>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 /// The parts of a gather: what members tell each other of theirs, before the elements travel.
 namespace troupe::detail {

@@ -1,111 +1,87 @@
-#include <algorithm>
-#include <string>
 #include <utility>
 
 #include <troupe/device/context.hpp>
+#include <troupe/strategies/replicas/detail/replica_calls.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
-#include <troupe/strategies/replicas/strategy.hpp>
+#include <troupe/strategies/replicas/replica_context.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 /// Replicas that have no data in a step: they make the calls of the others, with what changes
 /// nothing.
 namespace troupe {
 
+using detail::given_without_data;
+using detail::neutral_operator;
+
 namespace {
 
-using detail::neutral;
-
-/// A user's own reduction has no neutral element.
-reduce_op neutral_op(const std::string& how) {
-  for (auto op : {reduce_op::sum, reduce_op::mean, reduce_op::min, reduce_op::max, reduce_op::prod})
-    if (how == to_string(op))
-      return op;
-  throw_failure(errc::invalid_argument,
-                "all_reduce " + how + ": a replica without data cannot take part; use "
-                                      "empty_pieces::call");
-}
-
-std::int64_t axis_of(const replica_call& gather) {
-  return static_cast<std::int64_t>(std::stoul(gather.how.substr(5)));
-}
-
-/// For an `all_gather`; an extent of -1: as many rows as one has.
-tensor no_rows(const replica_call& gather) {
-  auto shape = gather.shapes[0];
-  auto& extent = shape.at(static_cast<std::size_t>(axis_of(gather)));
-  if (extent >= 0) // where all have to have the same number
-    throw_failure(
-      errc::invalid_argument,
-      "all_gather of " + to_string(gather.shapes[0])
-        + " of equal shapes: a replica without data has no rows; use empty_pieces::call");
-  extent = 0;
-  return tensor::zeros(gather.type, shape);
+gradient_reducer_options reducer_of(const replica_call& next) {
+  return {.op = neutral_operator(next),
+          .bf16 = next.type == dtype::bf16,
+          .deadline = next.options.deadline};
 }
 
 } // namespace
 
 /// False: it goes through host memory, whoever calls it.
 bool replica_context::stand_in_on_device(const replica_call& next) {
-  if (next.kind == "all_reduce") {
-    const auto nothing = neutral(next.type, next.shapes[0], neutral_op(next.how));
-    (void)all_reduce(neutral_op(next.how), device().put(nothing), next.options);
-    return true;
+  const auto on_device = [this](const tensor& x) { return device().put(x); };
+  switch (next.operation.kind) {
+    case operation_kind::all_reduce:
+      (void)all_reduce(neutral_operator(next),
+                       on_device(given_without_data(next, replica_id_in_sync_group())[0]),
+                       next.options);
+      return true;
+    case operation_kind::reduce_gradients: {
+      const auto how = reducer_of(next);
+      std::vector<device_tensor> bucket;
+      for (const auto& each : given_without_data(next, replica_id_in_sync_group()))
+        bucket.push_back(on_device(each));
+      reduce_bucket(bucket, how);
+      return true;
+    }
+    case operation_kind::finish_gradients: finish_buckets(reducer_of(next)); return true;
+    default: return false;
   }
-  if (next.kind != "reduce_gradients" && next.kind != "finish_gradients")
-    return false;
-  const gradient_reducer_options how{.op = neutral_op(next.how),
-                                     .bf16 = next.type == dtype::bf16,
-                                     .deadline = next.options.deadline};
-  if (next.kind == "finish_gradients") {
-    finish_buckets(how);
-    return true;
+}
+
+void replica_context::stand_in_on_host(const replica_call& next) {
+  const auto given = given_without_data(next, replica_id_in_sync_group());
+  const auto& operation = next.operation;
+  switch (operation.kind) {
+    case operation_kind::barrier:
+      barrier();
+      if (next.for_silent)
+        next.for_silent();
+      return;
+    case operation_kind::all_reduce: (void)all_reduce(operation.op, given, next.options); return;
+    case operation_kind::all_gather:
+      (void)gather_here(given[0], operation.axis, next.options, next.on_devices, true);
+      return;
+    case operation_kind::broadcast:
+      (void)broadcast_here(given[0], operation.root, next.options, next.on_devices);
+      return;
+    default: break; // gradients are on devices, and the rest was refused
   }
-  std::vector<device_tensor> bucket;
-  for (const auto& shape : next.shapes)
-    bucket.push_back(device().put(tensor::zeros(dtype::f32, shape)));
-  reduce_bucket(bucket, how);
-  return true;
 }
 
 bool replica_context::stand_in_once(const std::vector<bool>& silent) {
   const auto next = state_->await_call(local_, silent);
   if (!next)
     return false;
-  if (next->on_devices && stand_in_on_device(*next))
-    return true;
-  if (next->kind == "barrier") {
-    barrier();
-    if (next->for_silent)
-      next->for_silent(*this);
-  } else if (next->kind == "all_reduce") {
-    const auto op = neutral_op(next->how);
-    std::vector<tensor> xs;
-    for (const auto& shape : next->shapes)
-      xs.push_back(neutral(next->type, shape, op));
-    (void)all_reduce(op, xs, next->options);
-  } else if (next->kind == "all_gather") {
-    (void)gather_here(no_rows(*next), axis_of(*next), next->options, next->on_devices, true);
-  } else if (next->kind == "broadcast") {
-    const auto root = static_cast<std::uint32_t>(std::stoul(next->how.substr(5)));
-    if (root == replica_id_in_sync_group())
-      throw_failure(errc::invalid_argument, "broadcast: replica " + std::to_string(root)
-                                              + ", the root, has no data in this step; "
-                                                "use empty_pieces::call");
-    (void)broadcast_here(tensor::zeros(next->type, next->shapes[0]), root, next->options,
-                         next->on_devices);
-  } else {
-    throw_failure(errc::invalid_argument,
-                  next->kind + ": a replica without data cannot take part; use empty_pieces::call");
-  }
+  if (!next->on_devices || !stand_in_on_device(*next))
+    stand_in_on_host(*next);
   return true;
 }
 
-void replica_context::tell_silent(std::function<void(replica_context&)> f) {
+void replica_context::tell_silent(std::function<void()> f) {
   if (live_ == 0 || live_ == state_->count())
     return;
-  state_->collective(local_, {.kind = "barrier", .for_silent = std::move(f)},
-                     [&](collective_group& group) {
-                       return group.barrier({.deadline = state_->options().collective_timeout});
-                     });
+  auto call = detail::described({.kind = operation_kind::barrier});
+  call.for_silent = std::move(f);
+  state_->collective(local_, std::move(call), [&](collective_group& group) {
+    return group.barrier({.deadline = state_->options().collective_timeout});
+  });
 }
 
 void replica_context::stand_in(const std::vector<bool>& silent) {

@@ -1,5 +1,3 @@
-#include <troupe/messages/devices.hpp>
-#include <troupe/messages/replicas.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 
 #include <utility>
@@ -7,6 +5,9 @@
 #include <troupe/actors/replicas/worker_links.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/device/context.hpp>
+#include <troupe/messages/devices.hpp>
+#include <troupe/messages/replicas.hpp>
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 
 namespace troupe::detail {
 
@@ -57,7 +58,7 @@ sync_state::~sync_state() {
 }
 
 std::string sync_state::text() const {
-  if (options_.kind == strategy_kind::parameter_server)
+  if (policy().variables_on_servers)
     return options_.name + "(" + std::to_string(options_.server_devices.size()) + " servers)";
   return options_.name + "(" + joined(options_.devices) + ")";
 }
@@ -69,7 +70,7 @@ const environment& sync_state::env() const {
 }
 
 void sync_state::start() {
-  if (options_.kind == strategy_kind::parameter_server)
+  if (policy().variables_on_servers)
     return; // opens its device when it is asked for
   const auto& env = services_->env;
   for (const auto& id : hardware_in_use()) { // a wrong name ends the construction, not a run
@@ -175,32 +176,16 @@ bool sync_state::close(time_point deadline) {
 
 // --- runs
 
-void sync_state::run_inline(const std::function<void(replica_context&, std::uint32_t)>& body) {
-  replica_context ctx{shared_from_this(), 0};
-  frame_here frame{{.kind = mode_kind::replica,
-                    .strategy = shared_from_this(),
-                    .replica = &ctx,
-                    .text = name_prefix()}};
-  body(ctx, 0);
-}
-
-void sync_state::run(const std::function<void(replica_context&, std::uint32_t)>& body) {
+void sync_state::run(const std::function<void(std::uint32_t)>& body) {
   require_cross_replica("run");
   if (is_inline())
-    return run_inline(body);
+    return body(0);
   (void)env();
-  lanes_->run(
-    [self = shared_from_this(), names = name_prefix(), body](std::uint32_t local) {
-      replica_context ctx{self, local};
-      frame_here frame{
-        {.kind = mode_kind::replica, .strategy = self, .replica = &ctx, .text = names}};
-      body(ctx, local);
-    },
-    replica_lanes::merging());
+  lanes_->run(body, replica_lanes::merging());
 }
 
-std::shared_ptr<void> sync_state::merge(replica_context&, std::uint32_t local, std::string what,
-                                        std::shared_ptr<void> arguments, merge_body body) {
+std::shared_ptr<void> sync_state::merge(std::uint32_t local, std::string what,
+                                        std::shared_ptr<void> arguments, const merge_body& body) {
   if (is_inline()) {
     auto out = body({std::move(arguments)});
     return out.empty() ? nullptr : out[0];

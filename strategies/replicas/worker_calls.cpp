@@ -4,6 +4,8 @@
 
 #include <troupe/actors/replicas/worker_links.hpp>
 #include <troupe/core/failure_codec.hpp>
+#include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
+#include <troupe/transport/collective_group.hpp>
 
 namespace troupe::detail {
 

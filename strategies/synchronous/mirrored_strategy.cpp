@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/synchronous/detail/own_devices.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
 
 namespace troupe {

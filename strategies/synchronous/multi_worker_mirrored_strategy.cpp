@@ -5,6 +5,7 @@
 
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 #include <troupe/strategies/replicas/detail/worker_calls.hpp>
+#include <troupe/strategies/synchronous/detail/own_devices.hpp>
 
 namespace troupe {
 

@@ -4,7 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/synchronous/detail/own_devices.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 
 namespace troupe {

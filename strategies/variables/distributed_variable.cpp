@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <troupe/core/environment.hpp>
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
@@ -271,7 +272,7 @@ distributed_variable make_for(const std::shared_ptr<sync_state>& of,
 
 namespace {
 
-using creators = std::vector<std::shared_ptr<variable_creator>>;
+using creators = std::vector<std::shared_ptr<const detail::scoped_creator>>;
 
 /// Of this lane, innermost first.
 creators creators_here() {
@@ -280,7 +281,7 @@ creators creators_here() {
     if (at->kind == mode_kind::replica && !at->strategy->is_inline())
       break; // what is around the run is asked where the run was called
     if (at->kind == mode_kind::creator)
-      out.push_back(std::static_pointer_cast<variable_creator>(at->creator));
+      out.push_back(at->creator);
   }
   return out;
 }
@@ -289,7 +290,7 @@ distributed_variable ask(const creators& all, std::size_t at, const next_creator
                          distributed_variable_options options) {
   if (at == all.size())
     return last(std::move(options));
-  return (*all[at])(
+  return all[at]->make(
     [&](distributed_variable_options with) { return ask(all, at + 1, last, std::move(with)); },
     std::move(options));
 }
@@ -338,7 +339,7 @@ distributed_variable make_variable(distributed_variable_options options) {
     throw_failure(errc::wrong_state,
                   "make_variable: must not be called inside a dataset function or step");
   auto of = get_strategy().state();
-  if (of->options().kind == detail::strategy_kind::parameter_server)
+  if (of->policy().variables_on_servers)
     throw_failure(errc::wrong_state, "make_variable: the variables of " + of->text()
                                        + " are on its servers; use create_variable");
   place_here(options);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 #include <troupe/strategies/variables/strategy_extended.hpp>
 
@@ -69,7 +70,7 @@ template <class Step>
 void update_with(const distributed_variable& v, const tensor& value, Step step) {
   check_value(v, value);
   const auto by = v.core()->caller("moving average");
-  using kind = detail::variable_caller::kind;
+  using kind = detail::variable_context;
   switch (by.what) {
     case kind::update: return step(v, value);
     case kind::cross: v.distribute_strategy().extended().update(v, step, value); return;

@@ -29,7 +29,7 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
   for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
     variables[i].core()->check_gradient(gradients[i]);
   apply_all(variables, gradients);
-  ctx.tell_silent([variables, gradients](replica_context&) { apply_all(variables, gradients); });
+  ctx.tell_silent([variables, gradients] { apply_all(variables, gradients); });
   if (std::ranges::any_of(variables, [](const auto& v) { return v.core()->is_shared(); }))
     ctx.barrier(); // whoever reads next sees it
 }
@@ -52,7 +52,7 @@ void replica_context::apply(const distributed_variables& variables,
 
 void set_learning_rate(const distributed_variable& variable, float rate) {
   const auto& core = *variable.core();
-  if (core.caller("set_learning_rate").what != detail::variable_caller::kind::cross)
+  if (core.caller("set_learning_rate").what != detail::variable_context::cross)
     throw_failure(core.complaint(errc::wrong_state, "set_learning_rate",
                                  "must be called in cross-replica context"));
   if (auto why = complaint_of_rate(rate))

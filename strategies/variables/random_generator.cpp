@@ -9,6 +9,7 @@
 
 #include <troupe/core/random.hpp>
 #include <troupe/kernels/random_init.hpp>
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 
 namespace troupe {

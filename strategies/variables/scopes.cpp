@@ -4,6 +4,7 @@
 
 #include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/replica_context.hpp>
 
 namespace troupe {
 
@@ -36,14 +37,21 @@ const std::string& checked_scope_name(const std::string& name) {
 name_scope::name_scope(const std::string& name)
   : lane_scope{{.kind = mode_kind::names, .text = checked_scope_name(name)}} {}
 
+namespace {
+
+/// An empty function could not be told from a missing one when a variable is made.
+std::shared_ptr<const detail::scoped_creator> checked_creator(variable_creator creator) {
+  if (!creator)
+    throw_failure(errc::invalid_argument, "variable_creator_scope: creator is empty");
+  return std::make_shared<const detail::scoped_creator>(detail::scoped_creator{std::move(creator)});
+}
+
+} // namespace
+
 variable_creator_scope::variable_creator_scope(variable_creator creator)
   : lane_scope{{.kind = mode_kind::creator,
                 .text = "variable creator",
-                .creator = std::make_shared<variable_creator>(std::move(creator))}} {
-  // An empty function could not be told from a missing one when a variable is made.
-  if (!*std::static_pointer_cast<variable_creator>(innermost_frame()->creator))
-    throw_failure(errc::invalid_argument, "variable_creator_scope: creator is empty");
-}
+                .creator = checked_creator(std::move(creator))}} {}
 
 namespace {
 

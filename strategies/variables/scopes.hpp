@@ -8,13 +8,19 @@
 #include <string_view>
 
 #include <troupe/strategies/cluster/device_name.hpp>
-#include <troupe/strategies/variables/distributed_variable.hpp>
+#include <troupe/strategies/variables/variable_options.hpp>
 
 /// Settings of a block of code: its default device, the prefix of its variables' names, the creator
 /// of its variables. A scope holds from its construction to its end, on the thread that made it,
 /// and nests in strategies' scopes. Scopes are destroyed in the reverse order of making; leaving a
 /// strategy's scope while one of them is open inside is an error (`strategy_scope::exit`).
 namespace troupe {
+
+class distributed_variable;
+
+namespace detail {
+struct mode_frame;
+} // namespace detail
 
 /// Pushes a frame and takes it away again.
 class lane_scope {
@@ -50,6 +56,13 @@ using next_creator = std::function<distributed_variable(distributed_variable_opt
 /// Sees what was asked for, may change it, and calls `next` or makes something else.
 using variable_creator =
   std::function<distributed_variable(const next_creator& next, distributed_variable_options)>;
+
+namespace detail {
+/// A creator on the stack of contexts.
+struct scoped_creator {
+  variable_creator make{};
+};
+} // namespace detail
 
 /// Has `creator` make all variables inside; the innermost scope's is asked first. Inside a
 /// replica's function it is asked once a replica; scopes around `run` are asked once.

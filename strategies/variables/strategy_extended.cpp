@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 
@@ -10,7 +11,6 @@ namespace troupe {
 using detail::frame_here;
 using detail::mode_frame;
 using detail::mode_kind;
-using detail::strategy_kind;
 using detail::sync_state;
 
 strategy_extended strategy::extended() const { return strategy_extended{state_}; }
@@ -157,7 +157,7 @@ void update_each(const std::shared_ptr<sync_state>& in, const distributed_variab
                  bool unmirrored, const std::function<void(std::size_t)>& body) {
   in->require_cross_replica("update");
   require_own(*in, "update", v);
-  if (unmirrored && in->options().kind == strategy_kind::tpu && in->count() > 1
+  if (unmirrored && in->policy().updates_with_mirrored_values_only && in->count() > 1
       && v.aggregation() != variable_aggregation::none
       && v.synchronization() != variable_synchronization::on_read)
     throw_failure(errc::invalid_argument, "update: variable '" + v.name() + "' has aggregation "
@@ -221,12 +221,11 @@ tensor strategy_extended::read_var(const distributed_variable& v) const {
 }
 
 bool strategy_extended::experimental_require_static_shapes() const {
-  return state_->options().kind == strategy_kind::tpu;
+  return state_->policy().requires_equal_shapes;
 }
 
 bool strategy_extended::experimental_between_graph() const {
-  return state_->options().kind == strategy_kind::multi_worker_mirrored
-         || state_->options().kind == strategy_kind::parameter_server;
+  return state_->policy().is_between_graph;
 }
 
 bool strategy_extended::should_checkpoint() const { return state_->options().worker == 0; }

@@ -24,7 +24,7 @@ tensor variable_core::constrained(std::size_t component) const {
 
 void variable_core::apply_constraint() const {
   const auto by = caller("apply_constraint");
-  if (by.what == variable_caller::kind::cross) {
+  if (by.what == variable_context::cross) {
     std::vector<tensor> all; // what throws leaves every copy as it is
     for (std::size_t i = 0; i < copies_.size(); ++i)
       all.push_back(constrained(i));
@@ -33,7 +33,7 @@ void variable_core::apply_constraint() const {
     return;
   }
   const auto own = constrained(by.component);
-  const bool for_all = by.what == variable_caller::kind::replica && of_->count() > 1
+  const bool for_all = by.what == variable_context::replica && of_->count() > 1
                        && (is_shared() || keeps_copies_equal());
   if (!for_all) // copies that may differ: each its own
     return change(*copies_[by.component], mutation_kind::assign, own);

@@ -1,15 +1,11 @@
 #include <doctest/doctest.h>
 
-#include <unistd.h>
-
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "../support/scratch_folder.hpp"
 #include "detail/bench.hpp"
 #include "detail/child.hpp"
 #include "detail/machine.hpp"
@@ -21,19 +17,12 @@ namespace {
 /// A report of one bench that wrote its file to a path of its own.
 struct written {
   explicit written(const std::string& suite)
-    : path{(std::filesystem::temp_directory_path()
-            / ("troupe-bench-test-" + std::to_string(::getpid())))
-             .string()},
-      flags{suite, "--json", path},
+    : flags{suite, "--json", folder / "report.json"},
       argv{flags[0].data(), flags[1].data(), flags[2].data()},
       report{suite, 3, argv.data()} {}
-  ~written() { std::filesystem::remove(path); }
-  std::string text() const {
-    std::ifstream in{path};
-    return {std::istreambuf_iterator<char>{in}, {}};
-  }
+  std::string text() const { return troupe::testing::content_of(folder / "report.json"); }
 
-  std::string path;
+  const tool::scratch_folder folder{};
   std::vector<std::string> flags;
   std::vector<char*> argv;
   bench::report report;
@@ -91,10 +80,12 @@ TEST_CASE("bench: this process's own work is counted as its own, a child's too")
   const auto before = bench::processors_now();
   if (!before)
     return; // no /proc here: a bench says nothing then
-  bench::child shell{"/bin/sh", {"-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"}, {}};
+  tool::child_process shell{
+    tool::child_command{.program = "/bin/sh",
+                        .arguments = {"-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"}}};
   for (const double begin = bench::cpu_seconds(); bench::cpu_seconds() - begin < 0.2;) {
   }
-  CHECK(shell.wait() == 0);
+  CHECK(shell.wait_or_kill(std::chrono::seconds{30}).ok());
   const auto after = bench::processors_now();
   REQUIRE(after.has_value());
   CHECK(after->own - before->own > 20); // 0.2 s here and the shell's, in ticks of 10 ms

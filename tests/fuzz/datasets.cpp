@@ -10,6 +10,7 @@
 #include <troupe/data/idx.hpp>
 #include <troupe/data/iterator.hpp>
 
+#include "../support/bytes.hpp"
 #include "../support/counting_random.hpp"
 #include "../support/fake_storage.hpp"
 #include "message_decoders.hpp"
@@ -19,6 +20,7 @@ namespace fuzz {
 namespace {
 
 using namespace troupe;
+using troupe::testing::bytes_of;
 
 // --- IDX
 
@@ -50,10 +52,6 @@ std::string idx_of(const tensor& x, std::uint8_t code) {
     default: put_elements<double, std::uint64_t>(out, x); break;
   }
   return out;
-}
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span{text});
 }
 
 result<tensor> parsed(std::string_view file) {

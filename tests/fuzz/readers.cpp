@@ -11,6 +11,7 @@
 #include <troupe/data/npy.hpp>
 #include <troupe/data/tfrecord.hpp>
 
+#include "../support/bytes.hpp"
 #include "../unit/data/zip_support.hpp"
 #include "message_decoders.hpp"
 
@@ -19,10 +20,7 @@ namespace fuzz {
 namespace {
 
 using namespace troupe;
-
-std::span<const std::byte> bytes_of(std::string_view text) {
-  return std::as_bytes(std::span{text});
-}
+using troupe::testing::bytes_of;
 
 void require_refusal(const failure& why, const char* what) {
   require(why.code == errc::corrupt || why.code == errc::invalid_argument

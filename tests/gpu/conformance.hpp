@@ -318,6 +318,45 @@ void check_updates(rig& r) {
   }
 }
 
+/// The rule of every row of the table of optimizers, dispatched on the device as on the CPU.
+template <class T>
+void check_updates_by_kind(rig& r) {
+  const double tiny = static_cast<double>(std::numeric_limits<T>::min());
+  const kernels::update_step step{.learning_rate = 0.1, .t = 3};
+  const std::size_t n = 1025;
+  const auto p = numbers<T>(n, 5), g = numbers<T>(n, 6);
+  for (const auto& row : optimizer_table) {
+    CAPTURE(row.name);
+    const optimizer_spec how{.kind = row.kind, .momentum = 0.5f, .nesterov = true, .beta_1 = 0.75f};
+    std::vector<std::vector<T>> slots;
+    std::vector<device_tensor> on_device;
+    for (std::size_t i = 0; i < row.slots.size(); ++i) {
+      slots.push_back(numbers<T>(n, static_cast<unsigned>(7 + i)));
+      for (auto& x : slots.back())
+        x = std::fabs(x);
+      on_device.push_back(r.up(slots.back()));
+    }
+    auto want = p;
+    const auto pd = r.up(p), gd = r.up(g);
+    if (row.kind == optimizer_kind::none) {
+      CHECK(r.ops.update(how, step, pd, on_device, gd).error().code == errc::invalid_argument);
+      continue;
+    }
+    kernels::update_arrays<T> at{.p_in = want, .p_out = want};
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      at.slots_in[i] = slots[i];
+      at.slots_out[i] = slots[i];
+    }
+    kernels::update<T>(how, step, at, g);
+    done(r.ops.update(how, step, pd, on_device, gd));
+    CHECK(off(r.down<T>(pd), want, 0, tiny) == "");
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      CHECK(off(r.down<T>(on_device[i]), slots[i], 0, tiny) == "");
+    on_device.push_back(gd); // one slot too many
+    CHECK(r.ops.update(how, step, pd, on_device, gd).error().code == errc::invalid_argument);
+  }
+}
+
 // -- layers ---------------------------------------------------------------------------------------
 
 template <class T>
@@ -534,6 +573,8 @@ inline const family families[] = {
   {"reductions i64", check_reductions<std::int64_t>},
   {"updates f32", check_updates<float>},
   {"updates f64", check_updates<double>},
+  {"updates by kind f32", check_updates_by_kind<float>},
+  {"updates by kind f64", check_updates_by_kind<double>},
   {"dense f32", check_dense<float>},
   {"dense f64", check_dense<double>},
   {"relu f32", check_relu<float>},

@@ -71,7 +71,7 @@ private:
   std::atomic<int> left_;
 };
 
-struct child_options {
+struct role_options {
   std::string role{}; ///< "worker:0", "ps:1"
   std::string coordinator{};
   std::string kill_at{}; ///< mark
@@ -82,18 +82,18 @@ struct child_options {
 /// This program again, in another role.
 class child : public child_process {
 public:
-  explicit child(const child_options& options) : child_process{[&] { return start(options); }} {}
+  explicit child(const role_options& options) : child_process{command_of(options)} {}
 
 private:
-  static int start(const child_options& options) {
-    setenv("TROUPE_TEST_ROLE", options.role.c_str(), 1);
-    setenv("TROUPE_TEST_COORDINATOR", options.coordinator.c_str(), 1);
-    setenv("TROUPE_TEST_KILL_AT", options.kill_at.c_str(), 1);
-    setenv("TROUPE_TEST_KILL_NTH", std::to_string(options.kill_nth).c_str(), 1);
-    for (const auto& [name, value] : options.more)
-      setenv(name.c_str(), value.c_str(), 1);
-    execl("/proc/self/exe", "troupe-test-role", static_cast<char*>(nullptr));
-    return 127;
+  static tool::child_command command_of(const role_options& options) {
+    auto variables = options.more;
+    variables.insert({{"TROUPE_TEST_ROLE", options.role},
+                      {"TROUPE_TEST_COORDINATOR", options.coordinator},
+                      {"TROUPE_TEST_KILL_AT", options.kill_at},
+                      {"TROUPE_TEST_KILL_NTH", std::to_string(options.kill_nth)}});
+    return {.program = tool::own_program(),
+            .name = "troupe-test-role",
+            .environment = std::move(variables)};
   }
 };
 
@@ -147,7 +147,7 @@ public:
   runtime& rt() { return *rt_; }
   child& worker(std::size_t i) { return *workers_.at(i); }
   child& server(std::size_t i) { return *servers_.at(i); }
-  std::unique_ptr<child> start(child_options options) {
+  std::unique_ptr<child> start(role_options options) {
     options.coordinator = address_;
     return std::make_unique<child>(options);
   }

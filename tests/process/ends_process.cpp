@@ -113,7 +113,7 @@ struct four_processes {
     auto more = more_;
     more["TROUPE_TEST_LISTEN"] = port_text(ports.at(role));
     all[role] = std::make_unique<child>(
-      child_options{.role = role, .coordinator = port_text(0), .more = std::move(more)});
+      role_options{.role = role, .coordinator = port_text(0), .more = std::move(more)});
   }
   child& at(const std::string& role) { return *all.at(role); }
   void kill(const std::string& role) {
@@ -180,12 +180,12 @@ TEST_CASE(
   REQUIRE(eventually([&] { return page.entered == 2; }));
   CHECK(now_ns() - began < 10'000'000'000LL);
   for (const char* member : {"ps:0", "ps:1", "worker:0"})
-    CHECK(f.at(member).poll() == -1); // the same processes
+    CHECK(f.at(member).running()); // the same processes
 
   f.kill("worker:0");
   f.start("worker:0");
   REQUIRE(f.goes_on());
-  CHECK(f.at("worker:0").poll() == -1);
+  CHECK(f.at("worker:0").running());
 
   // a server takes its values along: the whole cluster ends, and begins again on its ports
   f.kill("ps:0");
@@ -205,9 +205,9 @@ TEST_CASE("an equal worker that is killed is back on its own port at once") {
   page.hold = true;
   page.entered = 0;
   const auto start = [&](int index) {
-    return std::make_unique<child>(child_options{.role = "equal:" + std::to_string(index),
-                                                 .coordinator = port_text(5),
-                                                 .more = {{"TROUPE_TEST_OTHER", port_text(6)}}});
+    return std::make_unique<child>(role_options{.role = "equal:" + std::to_string(index),
+                                                .coordinator = port_text(5),
+                                                .more = {{"TROUPE_TEST_OTHER", port_text(6)}}});
   };
   std::unique_ptr<child> both[]{start(0), start(1)};
   REQUIRE(eventually([&] { return page.entered == 2; }));
@@ -218,7 +218,7 @@ TEST_CASE("an equal worker that is killed is back on its own port at once") {
     both[victim] = start(victim);
     met += 2;
     REQUIRE(eventually([&] { return page.entered >= met; }));
-    CHECK(both[1 - victim]->poll() == -1);
+    CHECK(both[1 - victim]->running());
   }
   page.hold = false;
 }
@@ -239,8 +239,8 @@ TEST_CASE("after a server's loss a runtime in the same process makes the cluster
   f.start("ps:0");
   REQUIRE(eventually([&] { return page.entered == 2; }, 60s));
   REQUIRE(f.goes_on());
-  CHECK(f.at("worker:0").poll() == -1);
-  CHECK(f.at("ps:1").poll() == -1);
+  CHECK(f.at("worker:0").running());
+  CHECK(f.at("ps:1").running());
   CHECK(f.at("worker:0").pid() == worker);
   CHECK(f.at("ps:1").pid() == server);
   page.hold = false;

@@ -106,9 +106,9 @@ void kill_at(const std::string& mark) {
   cluster.restart_worker(0, mark, 1);
   while (kills < kills_per_point && accepted.size() + open.size() < cells - 64) {
     open.push_back(coordinator.schedule(witness_step, v));
-    if (cluster.worker(0).poll()
-        != -1) { // the victim is dead: what it ran must run elsewhere, then the next one comes
-      REQUIRE(WIFSIGNALED(cluster.worker(0).poll()));
+    // The victim is dead: what it ran must run elsewhere, then the next one comes.
+    if (!cluster.worker(0).running()) {
+      REQUIRE(cluster.worker(0).wait().signal != 0);
       ++kills;
       auto& again = page.rerun_ns[page.running % page.closures_max];
       auto killed = page.killed_ns.load();

@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 
+#include "../support/tensors.hpp"
 #include "cluster_processes.hpp"
 
 namespace tr = troupe;
@@ -24,18 +25,11 @@ constexpr std::int64_t servers = 2;
 constexpr std::int64_t rows = 8192; // of 64 floats: 2 MiB, 1 MiB a server
 constexpr std::int64_t row_len = 64;
 
-tr::tensor filled(tr::shape_t shape, float value) {
-  auto out = tr::tensor::zeros(tr::dtype::f32, std::move(shape));
-  std::ranges::fill(out.mutable_as<float>(), value);
-  return out;
-}
-
 tr::tensor some_rows(std::uint64_t seed) {
   std::set<std::int64_t> ids;
   while (ids.size() < 500)
     ids.insert(static_cast<std::int64_t>(next_random(seed) % rows));
-  const std::vector<std::int64_t> out(ids.begin(), ids.end());
-  return tr::tensor::of<std::int64_t>({static_cast<std::int64_t>(out.size())}, out);
+  return ids_of({ids.begin(), ids.end()});
 }
 
 void check_even(const tr::tensor& block) {

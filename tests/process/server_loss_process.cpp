@@ -2,6 +2,7 @@
 // name, in bounded time.
 #include <doctest/doctest.h>
 
+#include "../support/scratch_folder.hpp"
 #include "counting_cluster.hpp"
 
 namespace {
@@ -98,7 +99,8 @@ TEST_CASE("PS-P4, T-F10: a worker and a server killed at once: join raises, in b
 TEST_CASE(
   "PS-P7: after a server's loss a new run restores the last checkpoint, and only later work is "
   "lost") {
-  auto directory = "/tmp/troupe-test-p7-" + std::to_string(getpid());
+  const scratch_folder folder;
+  const auto directory = folder / "checkpoints";
   {
     fixture f{1, 2};
     for (int i = 0; i < 3; ++i)
@@ -112,11 +114,11 @@ TEST_CASE(
   fixture g{1, 2};
   g.coordinator.restore(directory);
   CHECK(g.count() == 3);
-  std::system(("rm -rf " + directory).c_str());
 }
 
 TEST_CASE("a save without one of the servers is refused by name, and the work goes on") {
-  auto directory = "/tmp/troupe-test-save-" + std::to_string(getpid());
+  const scratch_folder folder;
+  const auto directory = folder / "checkpoints";
   fixture f{1, 2};
   f.cluster.server(1).signal(SIGKILL);
   f.cluster.server(1).wait();
@@ -131,5 +133,4 @@ TEST_CASE("a save without one of the servers is refused by name, and the work go
   f.coordinator.schedule(count_step, f.counter); // on the server that lives
   f.coordinator.join(std::chrono::seconds{30});
   CHECK(f.count() == 1);
-  std::system(("rm -rf " + directory).c_str());
 }

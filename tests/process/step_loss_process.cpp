@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "../support/scratch_folder.hpp"
 #include "../support/thrown.hpp"
 #include "counting_cluster.hpp"
 
@@ -71,16 +69,16 @@ struct notices {
 /// and how often it ended.
 struct worker_lives {
   int ended = 0;
-  std::vector<int> statuses{};
+  std::vector<tool::exit_status> statuses{};
 };
 template <class T>
 worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
   worker_lives out;
   (void)eventually(
     [&] {
-      if (f.cluster.worker(0).poll() != -1) {
+      if (!f.cluster.worker(0).running()) {
         ++out.ended;
-        out.statuses.push_back(f.cluster.worker(0).poll());
+        out.statuses.push_back(f.cluster.worker(0).wait());
         f.cluster.restart_worker(0);
       }
       return value.ready();
@@ -92,11 +90,6 @@ worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
 void start_over() {
   shared_page::get().entered = 0;
   shared_page::get().hold = false;
-}
-
-std::string text_of(const std::string& path) {
-  std::ifstream in{path};
-  return {std::istreambuf_iterator<char>{in}, {}};
 }
 
 } // namespace
@@ -117,8 +110,8 @@ TEST_CASE(
     CHECK(says(e.what(), "crashing_step lost 5 workers while it ran: worker:0"));
   }
   CHECK(shared_page::get().entered.load() == 5);
-  for (int status : lives.statuses)
-    CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV));
+  for (const auto& status : lives.statuses)
+    CHECK((status == tool::exit_status{.signal = SIGSEGV}));
   auto line = told.first("crashing_step");
   CHECK(
     says(line, "closure 1:1 of crashing_step: attempt 1, on worker:0, was lost with that worker"));
@@ -129,7 +122,8 @@ TEST_CASE(
   "a step past its deadline: its worker says so on stderr and ends with 75, the chief says "
   "how often is left") {
   start_over();
-  const auto path = "/tmp/troupe-test-stderr-" + std::to_string(getpid());
+  const scratch_folder folder;
+  const auto path = folder / "stderr";
   setenv("TROUPE_TEST_STDERR", path.c_str(), 1);
   notices told;
   {
@@ -147,19 +141,18 @@ TEST_CASE(
                  "worker:0 (exceeded its deadline of 300 ms)"));
     }
     CHECK(shared_page::get().entered.load() == 2);
-    for (int status : lives.statuses)
-      CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 75));
+    for (const auto& status : lives.statuses)
+      CHECK((status == tool::exit_status{.code = 75}));
     CHECK(lives.ended >= 1);
   }
   unsetenv("TROUPE_TEST_STDERR");
-  CHECK(says(text_of(path),
+  CHECK(says(content_of(path),
              "troupe: worker:0: step 'endless_step', closure 1:1, attempt 1 exceeded its deadline "
              "of 300 ms; a running step cannot be stopped, so this process exits with code 75"));
   CHECK(says(told.first("endless_step"),
              "attempt 1, on worker:0, was lost: exceeded its deadline of 300 ms; it is retried, "
              "and fails as poisoned if this "
              "happens 1 more time"));
-  std::remove(path.c_str());
 }
 
 TEST_CASE(

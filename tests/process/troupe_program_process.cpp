@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -17,14 +16,17 @@
 #include <string>
 #include <vector>
 
-#include <sys/wait.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <troupe/troupe.hpp>
 
+#include "../support/processes.hpp"
 #include "../support/scratch_folder.hpp"
 
 namespace {
+
+using troupe::testing::child_process;
 
 struct outcome {
   int code = -1;
@@ -35,15 +37,13 @@ struct outcome {
 outcome run(std::string line) {
   const char* program = std::getenv("TROUPE_BIN");
   REQUIRE(program != nullptr);
-  line = "exec 2>&1; troupe() { command " + std::string{program} + " \"$@\"; }; " + line;
+  line = "troupe() { command " + std::string{program} + " \"$@\"; }; " + line;
+  child_process shell{tool::child_command{.program = "bash",
+                                          .arguments = {"-c", line},
+                                          .capture = tool::captured_output::output_and_errors}};
   outcome out;
-  FILE* pipe = popen(("bash -c '" + line + "'").c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> chunk{};
-  while (auto n = fread(chunk.data(), 1, chunk.size(), pipe))
-    out.text.append(chunk.data(), n);
-  int status = pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  out.text = shell.read_rest();
+  out.code = shell.wait().code;
   return out;
 }
 
@@ -73,14 +73,12 @@ int count_processes(const std::string& text) {
 /// Runs the program until what it says holds all of `texts`, then ends it. All that it has said.
 std::string run_until(const std::string& arguments, const std::vector<std::string>& texts,
                       std::chrono::seconds limit) {
-  const char* program = std::getenv("TROUPE_BIN");
-  REQUIRE(program != nullptr);
-  FILE* pipe =
-    popen(("exec 2>&1; echo $$; exec " + std::string{program} + " " + arguments).c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> line{};
-  REQUIRE(fgets(line.data(), line.size(), pipe) != nullptr);
-  const auto pid = static_cast<pid_t>(std::atoi(line.data()));
+  const char* path = std::getenv("TROUPE_BIN");
+  REQUIRE(path != nullptr);
+  child_process program{
+    tool::child_command{.program = "sh",
+                        .arguments = {"-c", "exec " + std::string{path} + " " + arguments},
+                        .capture = tool::captured_output::output_and_errors}};
   const auto until = std::chrono::steady_clock::now() + limit;
   const auto has_all = [&](const std::string& said) {
     return std::all_of(texts.begin(), texts.end(), [&](const std::string& each) {
@@ -89,14 +87,14 @@ std::string run_until(const std::string& arguments, const std::vector<std::strin
   };
   std::string said;
   bool ended = false; // every line comes in time: kills and stops are told
-  while (fgets(line.data(), line.size(), pipe) != nullptr) {
-    said += line.data();
+  while (const auto line = program.read_line(std::chrono::minutes{10})) {
+    said += *line + '\n';
     if (!ended && (has_all(said) || std::chrono::steady_clock::now() > until)) {
       ended = true;
-      ::kill(pid, SIGTERM);
+      program.signal(SIGTERM);
     }
   }
-  pclose(pipe);
+  program.wait();
   return said;
 }
 
@@ -461,27 +459,19 @@ TEST_CASE(
 TEST_CASE(
   "the flags of a program's runtime were in no text: --troupe-help lists them and ends, and so "
   "does the manual") {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
+  const troupe::testing::scratch_folder at;
   std::fflush(nullptr); // what is not printed yet is not to be the child's
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], 1);
-    std::string words[] = {"program", "--own-flag", "--troupe-help"};
-    char* argv[] = {words[0].data(), words[1].data(), words[2].data()};
-    (void)troupe::runtime::options_from_args(3, argv);
-    _exit(99); // it was to end before
-  }
-  close(ends[1]);
-  std::string text;
-  std::array<char, 4096> chunk{};
-  for (ssize_t n = 0; (n = read(ends[0], chunk.data(), chunk.size())) > 0;)
-    text.append(chunk.data(), static_cast<std::size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  const tool::descriptor output{::creat((at / "output").c_str(), 0600)};
+  REQUIRE(output.is_open());
+  child_process child{[] {
+                        std::string words[] = {"program", "--own-flag", "--troupe-help"};
+                        char* argv[] = {words[0].data(), words[1].data(), words[2].data()};
+                        (void)troupe::runtime::options_from_args(3, argv);
+                        return 99; // it was to end before
+                      },
+                      {.output_to = output.get()}};
+  CHECK(child.wait().ok());
+  const auto text = troupe::testing::content_of(at / "output");
   CHECK(text == troupe::runtime::flags_help());
 
   const char* source = std::getenv("TROUPE_SOURCE");

@@ -7,6 +7,7 @@
 #include <troupe/core/production_ports.hpp>
 #include <troupe/transport/asio_transport.hpp>
 
+#include "../support/scratch_folder.hpp"
 #include "counting_cluster.hpp"
 
 TEST_CASE("PS-W1, T-F2: a worker restarted between two batches leaves the count exact") {
@@ -170,7 +171,8 @@ TEST_CASE("arguments and results over 16 KiB travel as blobs, bit for bit") {
 }
 
 TEST_CASE("PS-Y1: a checkpoint taken over processes restores over processes") {
-  auto directory = "/tmp/troupe-test-" + std::to_string(getpid());
+  const scratch_folder folder;
+  const auto directory = folder / "checkpoints";
   {
     fixture f{1, 2};
     f.counter.assign(tr::tensor::scalar(41.0f));
@@ -183,7 +185,6 @@ TEST_CASE("PS-Y1: a checkpoint taken over processes restores over processes") {
   g.coordinator.schedule(count_step, g.counter);
   g.coordinator.join();
   CHECK(g.count() == 42.0f);
-  std::system(("rm -rf " + directory).c_str());
 }
 
 TEST_CASE("a peer with another function table is told the first function that differs") {
@@ -254,7 +255,7 @@ TEST_CASE("PS-J1: workers and servers end by themselves when no coordinator come
   CHECK(worker->code() == 0);
   unsetenv("TROUPE_TEST_LOST_MS");
   // nobody at the address at all: given up after the deadline, with an error
-  auto lonely = std::make_unique<child>(child_options{
+  auto lonely = std::make_unique<child>(role_options{
     .role = "worker:0", .coordinator = "127.0.0.1:9", .more = {{"TROUPE_TEST_LOST_MS", "1000"}}});
   CHECK(lonely->wait_ended(patience));
   CHECK(lonely->code() == 69);

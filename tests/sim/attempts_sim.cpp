@@ -33,7 +33,7 @@ tally seen;
 /// Takes its worker with it in its first six tries.
 int deadly_build() {
   if (++seen.builds <= 6)
-    static_cast<step_host*>(current_context().step)->env().lanes.leave_now(killed);
+    current_context().step->env().lanes.leave_now(killed);
   return 5;
 }
 

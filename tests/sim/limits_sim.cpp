@@ -11,6 +11,7 @@
 #include <troupe/troupe.hpp>
 
 #include "../support/failures.hpp"
+#include "../support/tensors.hpp"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -30,12 +31,6 @@ struct cluster_parts {
   parameter_server_strategy strategy;
   cluster_coordinator coordinator;
 };
-
-tensor filled(float value) {
-  tensor out{dtype::f32, {numbers}};
-  std::ranges::fill(out.mutable_as<float>(), value);
-  return out;
-}
 
 report run(program main, world_options options = {}, std::function<void(world&)> faults = {}) {
   options.seed = 11;
@@ -97,12 +92,12 @@ TEST_CASE("limits: transfers that take longer than a request may are waited for"
   const auto out = run(
     [&](process& p) {
       cluster_parts c{p};
-      auto v =
-        c.strategy.create_variable({.name = "v", .initial = filled(3), .optimizer = sgd{1.0f}});
-      got = c.coordinator.schedule(plus_one_step, v, filled(1)).fetch();
+      auto v = c.strategy.create_variable(
+        {.name = "v", .initial = filled({numbers}, 3), .optimizer = sgd{1.0f}});
+      got = c.coordinator.schedule(plus_one_step, v, filled({numbers}, 1)).fetch();
       c.coordinator.join();
       c.coordinator.save("checkpoints");
-      v.assign(filled(9));
+      v.assign(filled({numbers}, 9));
       c.coordinator.restore("checkpoints");
       last = v.read().at<float>(numbers - 1);
     },

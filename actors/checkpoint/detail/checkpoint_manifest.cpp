@@ -117,9 +117,9 @@ void decode_variable(checked_reader& in, checkpoint_manifest& out,
     in(extent);
   std::uint8_t kind = 0;
   in(kind, variable.steps);
-  if (kind > value_of(optimizer_kind::adam))
-    throw bad_manifest{shown(variable.name) + ": optimizer " + std::to_string(kind)};
   variable.optimizer = static_cast<optimizer_kind>(kind);
+  if (!find_optimizer(variable.optimizer))
+    throw bad_manifest{shown(variable.name) + ": optimizer " + std::to_string(kind)};
   if (variable.name.empty() || !out.index.emplace(variable.name, out.variables.size() - 1).second)
     throw bad_manifest{"variable '" + shown(variable.name) + "' is listed twice or has no name"};
   const auto parts = take_count(in, part_bytes_min, "parts");

@@ -135,7 +135,7 @@ result<void> check_kernel_specs(const variable_spec& spec) {
     return make_failure(errc::invalid_argument, "variable '" + spec.name + "': " + what);
   };
   bool is_float = spec.type == dtype::f32 || spec.type == dtype::f64;
-  if (spec.optimizer.kind > optimizer_kind::adam)
+  if (!find_optimizer(spec.optimizer.kind))
     return refuse("optimizer kind " + std::to_string(static_cast<unsigned>(spec.optimizer.kind)));
   if (spec.optimizer.kind != optimizer_kind::none) {
     if (!is_float)

@@ -5,7 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/strategies/input/distributed_dataset.hpp>
+#include <troupe/data/dataset.hpp>
+#include <troupe/data/distributed_input.hpp>
+#include <troupe/strategies/input/distribute_options.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
 
 namespace troupe::detail {

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include <troupe/actors/checkpoint/checkpoint_format.hpp>
-#include <troupe/strategies/parameter_server/parameter_server_strategy.hpp>
+#include <troupe/strategies/parameter_server/variable.hpp>
+#include <troupe/strategies/parameter_server/variable_options.hpp>
 #include <troupe/strategies/runtime/detail/cluster.hpp>
 
 namespace troupe::detail {
@@ -61,9 +62,6 @@ private:
   std::shared_ptr<checkpoint_reader> later_{};
   std::weak_ptr<coordinator_front> front_{};
 };
-
-/// "m", "v"; "accumulator"; "momentum": names of the slots in a checkpoint.
-std::vector<std::string> slot_names(const optimizer_spec& spec);
 
 /// A learning rate that was set by hand, in the checkpoint's extras as "learning_rate/NAME": a
 /// decimal number that reads back to the same bits. Without one the optimizer's schedule holds.

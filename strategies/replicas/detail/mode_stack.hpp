@@ -7,11 +7,17 @@
 #include <utility>
 
 #include <troupe/core/lane_context.hpp>
-#include <troupe/strategies/replicas/strategy.hpp>
+
+namespace troupe {
+class replica_context;
+} // namespace troupe
 
 /// The stack of contexts of a lane: who runs there, as whom. An empty stack means the default
 /// strategy's replica context. The frames stand on the lane's own stack, or in a scope object.
 namespace troupe::detail {
+
+class sync_state;
+struct scoped_creator; // variables/scopes.hpp
 
 enum class mode_kind : std::uint8_t {
   scope = 0,         ///< cross-replica context by `scope`
@@ -31,12 +37,12 @@ struct mode_frame {
   /// The device; the name. Of a replica and of cross-replica context: all names around it,
   /// "main/foo/", for what is outside it stands on another lane's stack.
   std::string text{};
-  std::shared_ptr<void> creator{};        ///< a variable_creator
+  std::shared_ptr<const scoped_creator> creator{};
   std::optional<std::uint32_t> logical{}; ///< the logical device for variables
   mode_frame* outer = nullptr;
 };
 
-inline mode_frame* innermost_frame() { return static_cast<mode_frame*>(current_context().modes); }
+inline mode_frame* innermost_frame() { return lane_local<mode_frame>(); }
 
 /// The innermost frame that says who runs; null: nobody, and the default strategy's replica.
 inline mode_frame* innermost_mode() {
@@ -48,11 +54,11 @@ inline mode_frame* innermost_mode() {
 
 inline void push_frame(mode_frame& frame) {
   frame.outer = innermost_frame();
-  current_context().modes = &frame;
+  (void)exchange_lane_local(&frame);
 }
 
 /// Takes `frame` away. @pre it is the innermost
-inline void pop_frame(mode_frame& frame) { current_context().modes = frame.outer; }
+inline void pop_frame(mode_frame& frame) { (void)exchange_lane_local(frame.outer); }
 
 /// Takes a frame away wherever it stands on this lane's stack, if it does.
 void drop_frame(mode_frame& frame);
@@ -67,7 +73,7 @@ std::string name_prefix();
 class frame_here {
 public:
   explicit frame_here(mode_frame frame) : frame_{std::move(frame)} { push_frame(frame_); }
-  ~frame_here() { current_context().modes = frame_.outer; }
+  ~frame_here() { (void)exchange_lane_local(frame_.outer); }
   frame_here(const frame_here&) = delete;
   frame_here& operator=(const frame_here&) = delete;
   mode_frame& operator*() { return frame_; }

@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,21 +13,15 @@
 #include <troupe/actors/replicas/replica_comms.hpp>
 #include <troupe/actors/replicas/replica_group.hpp>
 #include <troupe/actors/replicas/replica_lanes.hpp>
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
-#include <troupe/strategies/replicas/strategy.hpp>
+#include <troupe/strategies/replicas/detail/strategy_policy.hpp>
+#include <troupe/strategies/replicas/replica_types.hpp>
 #include <troupe/strategies/runtime/detail/runtime_services.hpp>
+#include <troupe/strategies/runtime/fwd.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 namespace troupe::detail {
 
-enum class strategy_kind : std::uint8_t {
-  standard = 0,
-  one_device = 1,
-  mirrored = 2,
-  central_storage = 3,
-  multi_worker_mirrored = 4,
-  tpu = 5,
-  parameter_server = 6 ///< its variables live on servers; one replica, here
-};
+class strategy_state; // parameter_server/detail/strategy_state.hpp
 
 /// A part of a strategy that has a lane of its own beside the replicas' and ends with the strategy.
 /// Any thread.
@@ -51,7 +45,7 @@ struct sync_options {
   std::vector<std::string> server_devices{}; ///< of parameter servers
   /// The local replica that gets each of a worker's pieces of input; empty: in their order.
   std::vector<std::uint32_t> input_order{};
-  std::shared_ptr<void> servers{}; ///< a strategy_state, where variables are on servers; else null
+  std::shared_ptr<strategy_state> servers{}; ///< where variables are on servers; else null
   std::uint32_t workers = 1;
   std::uint32_t worker = 0;
   duration collective_timeout = limits::replica_call;
@@ -78,15 +72,19 @@ public:
   std::uint32_t local_count() const { return static_cast<std::uint32_t>(options_.devices.size()); }
   std::uint32_t first_id() const { return options_.worker * local_count(); }
   std::uint32_t count() const { return options_.workers * local_count(); }
-  bool is_standard() const { return options_.kind == strategy_kind::standard; }
+  /// The rules of this kind of strategy.
+  const strategy_policy& policy() const { return policy_of(options_.kind); }
+  bool is_standard() const { return policy().is_default; }
   /// Whether there is one replica in all, which runs on the caller's own lane.
   bool is_inline() const { return count() == 1; }
   const std::shared_ptr<runtime_services>& services() const { return services_; }
   const environment& env() const;
 
-  void run(const std::function<void(replica_context&, std::uint32_t local)>& body);
-  std::shared_ptr<void> merge(replica_context& ctx, std::uint32_t local, std::string what,
-                              std::shared_ptr<void> arguments, merge_body body);
+  /// Calls `body` once for each local replica, on its lane, or here where there is one replica in
+  /// all. `body` makes the replica's context.
+  void run(const std::function<void(std::uint32_t local)>& body);
+  std::shared_ptr<void> merge(std::uint32_t local, std::string what,
+                              std::shared_ptr<void> arguments, const merge_body& body);
   /// A collective operation of replica `local`, described and driven; throws what it ends with.
   void collective(std::uint32_t local, replica_call call,
                   const std::function<result<void>(collective_group&)>& drive);
@@ -162,7 +160,6 @@ private:
   void start();
   std::vector<device_id> hardware_in_use() const;
   bool close_parts(time_point deadline);
-  void run_inline(const std::function<void(replica_context&, std::uint32_t local)>& body);
 
   const sync_options options_;
   const std::shared_ptr<runtime_services> services_;
@@ -184,51 +181,7 @@ private:
   bool parts_closed_ = false;
 };
 
-/// Reduces host tensors, one of each worker, to one. All workers call it.
-tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
-                           std::optional<std::vector<std::int64_t>> axis);
-
-/// The short name of a device of this process: "cpu:1" for "/cpu:1" and for the name in full;
-/// `device_unavailable` for another process's. `name`: of the strategy.
-std::string own_device(const char* name, const std::string& text);
-/// `own_device` of each name; `invalid_argument` for a device that is named twice.
-std::vector<std::string> own_devices(const char* name, std::vector<std::string> devices);
-
 /// The default strategy, one in a process.
 const std::shared_ptr<sync_state>& standard_state();
-
-/// Element-wise reduction in the order given. A mean of integers is f64. Throws `shape_mismatch`,
-/// `dtype_mismatch` naming `what` and the component.
-tensor reduce_tensors(const char* what, const reduction& op, std::span<const tensor> parts);
-/// `x` reduced along `axes`; negative ones count from the end. Where an axis has no elements: the
-/// operation's neutral element. Throws `out_of_range`, and `invalid_argument` for an axis that is
-/// given twice. For a mean: the sum as `mean_summand` has it, and `elements` is the number that
-/// went into each.
-tensor reduce_axes(const char* what, const reduction& op, const tensor& x,
-                   std::vector<std::int64_t> axes, std::int64_t& elements);
-/// The summand of `x` for a mean, in a type where no sum of 2^31 replicas wraps, and none of a
-/// narrow type overflows: f16 as f32, bf16 as f64; integers as i64 [2] + shape, their upper and
-/// lower words. Other types stay as they are.
-tensor mean_summand(const tensor& x);
-/// The shape of the elements, of type `type`, that `summand` stands for.
-shape_t shape_of_summand(const tensor& summand, dtype type);
-/// The mean of elements of `type` from the sum of their summands: f64 for integers, else `type`.
-/// Of none: a quiet NaN.
-tensor mean_of(const tensor& sum, dtype type, std::int64_t by);
-/// Throws `dtype_mismatch` naming `what` and the component.
-void require_one_type(const char* what, std::span<const tensor> parts);
-/// The numerator over the denominator, true division: f64 for integers.
-tensor divide(const tensor& x, std::int64_t by);
-/// Concatenates `parts` along `axis`; throws `shape_mismatch` naming the dimension or rank that
-/// differs, `out_of_range` for the axis, `invalid_argument` for scalars.
-tensor concatenate_along(const char* what, std::span<const tensor> parts, std::int64_t axis);
-/// The members' `x` in rank order, of one type and of shapes that agree but along `axis`, or there
-/// too unless `any_extent`: else `dtype_mismatch`, `shape_mismatch` naming a member, on all
-/// members.
-result<void> gather_parts(collective_group& group, const tensor& x, std::size_t axis,
-                          bool any_extent, const collective_options& with,
-                          std::vector<tensor>& parts);
-/// The neutral element of `op`, in the given shape. @pre `op` is not a user's.
-tensor neutral(dtype type, const shape_t& shape, reduce_op op);
 
 } // namespace troupe::detail

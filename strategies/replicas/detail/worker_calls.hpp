@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <troupe/core/tensor.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/transport/collective_types.hpp>
 
 /// Calls that the workers of a strategy make together, beside their replicas. All call the same, in
 /// the same order; within one process they cost nothing. Throws what ended them, naming `what` and
@@ -20,6 +22,10 @@ std::vector<std::string> exchange_texts(const sync_state& of, const std::string&
 void take_from_chief(const sync_state& of, tensor& x, const std::string& what);
 /// The largest number of all workers'.
 std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::string& what);
+
+/// Reduces host tensors, one of each worker, to one. All workers call it.
+tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
+                           std::optional<std::vector<std::int64_t>> axis);
 
 /// How something ended on this worker, for the others: a failure whole, with this worker as its
 /// origin unless another is known; or what it made.

@@ -1,12 +1,13 @@
 #pragma once
 
-#include <troupe/strategies/sharding/embedding.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include <troupe/core/error.hpp>
+#include <troupe/strategies/sharding/sparse_ids.hpp>
 
 /// Parts that look-ups and their gradients share. Everything throws `troupe::error`.
 namespace troupe::detail {

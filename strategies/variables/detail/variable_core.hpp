@@ -7,14 +7,15 @@
 
 #include <troupe/actors/shards/shard.hpp>
 #include <troupe/strategies/replicas/detail/sync_state.hpp>
-#include <troupe/strategies/variables/distributed_variable.hpp>
+#include <troupe/strategies/replicas/strategy.hpp>
+#include <troupe/strategies/variables/detail/variable_rules.hpp>
+#include <troupe/strategies/variables/variable_options.hpp>
 
 namespace troupe::detail {
 
 /// The caller of a variable's method: a replica, an update function, or cross-replica code.
 struct variable_caller {
-  enum class kind : std::uint8_t { cross = 0, replica = 1, update = 2 };
-  kind what = kind::cross;
+  variable_context what = variable_context::cross;
   std::uint32_t component = 0;
   replica_context* ctx = nullptr;
 };
@@ -24,7 +25,6 @@ struct variable_caller {
 /// replicas' writes are collective where an aggregation brings values together.
 class variable_core : public std::enable_shared_from_this<variable_core> {
 public:
-  using any_write = std::uint8_t;
   variable_core(std::shared_ptr<sync_state> of, std::shared_ptr<const variable_spec> spec,
                 const distributed_variable_options& options);
 
@@ -47,7 +47,7 @@ public:
   tensor read() const;
   /// Writes `value` as the caller's context, the synchronization and the aggregation say. `kind`:
   /// assign, assign_add or assign_sub.
-  void write(mutation_kind kind, const tensor& value, bool is_literal) const;
+  void write(mutation_kind kind, const tensor& value, bool is_number) const;
   void assign_each(const per_replica<tensor>& value) const;
   void scatter(mutation_kind kind, const tensor& indices, const tensor& values) const;
   /// Has the optimizer apply a gradient that was summed already, on the caller's own copy or on
@@ -73,17 +73,25 @@ private:
   void change_all(mutation_kind kind, const tensor& value) const;
   void write_cross(mutation_kind kind, const tensor& value) const;
   void write_replica(const variable_caller& by, mutation_kind kind, const tensor& value,
-                     bool is_literal) const;
+                     bool is_number) const;
   /// A replica's part of a change that all make: its own copy, or the first's of the shared one.
   void settle_here(const variable_caller& by, mutation_kind kind, const tensor& values,
                    const tensor& indices) const;
   /// Makes a change of one value on all replicas, those without data too.
   void settle(const variable_caller& by, mutation_kind kind, const tensor& values,
               const tensor& indices = {}) const;
-  void scatter_own(const variable_caller& by, mutation_kind kind, const tensor& indices,
-                   const tensor& values) const;
+  void scatter_compared(const variable_caller& by, mutation_kind kind, const tensor& indices,
+                        const tensor& values) const;
+  void scatter_combined(const variable_caller& by, mutation_kind kind, reduce_op op,
+                        const tensor& indices, const tensor& values) const;
+  void scatter_first(const variable_caller& by, mutation_kind kind, const tensor& indices,
+                     const tensor& values) const;
   tensor constrained(std::size_t component) const;
-  tensor combined() const;
+  tensor combined(variable_action how) const;
+  variable_rules rules() const;
+  /// Whether `value` has the variable's dtype and shape.
+  bool fits(const tensor& value) const;
+  [[noreturn]] void refuse(const char* what, variable_action how) const;
   std::vector<tensor> shares_of(const tensor& total) const;
 
   const std::shared_ptr<sync_state> of_;

@@ -96,18 +96,18 @@ TEST_CASE("production wait: notify_one hands a token through many lanes") {
 TEST_CASE("production lane: it bears 15 characters of its name and has its own context") {
   auto ports = make_production_ports();
   int mine = 0;
-  current_context().step = &mine;
+  (void)exchange_lane_local(&mine);
   char name[32] = {};
-  void* step = &mine;
+  const int* its = &mine;
   auto l = ports->lanes().start("a-name-of-twenty-chars", [&] {
     ::pthread_getname_np(::pthread_self(), name, sizeof name);
-    step = current_context().step;
+    its = lane_local<int>();
     ports->lanes().yield();
   });
   l->join();
   CHECK(std::string{name} == "a-name-of-twent");
-  CHECK(step == nullptr);
-  current_context().step = nullptr;
+  CHECK(its == nullptr);
+  (void)exchange_lane_local<int>(nullptr);
 }
 
 TEST_CASE("production lane: an abandoned lane runs on with what it owns") {

@@ -12,15 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../support/bytes.hpp"
 #include "../../support/scratch_folder.hpp"
 
 using namespace troupe;
+using troupe::testing::bytes_of;
 
 namespace {
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span{text.data(), text.size()});
-}
 
 void put(storage_port& disk, const std::string& path, const std::string& text) {
   auto file = disk.create(path);

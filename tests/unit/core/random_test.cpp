@@ -22,6 +22,15 @@ TEST_CASE("prng: a seed means this sequence, on every machine") {
   CHECK(prng{0}.next() == 0x99ec5f36cb75f2b4u); // xoshiro256** seeded by SplitMix64 from 0
 }
 
+TEST_CASE("random: next_word is SplitMix64: one state, one sequence") {
+  // The published first outputs for seed 0: choices of faults and of cut messages follow them.
+  std::uint64_t state = 0;
+  CHECK(next_word(state) == 0xe220a8397b1dcdafu);
+  CHECK(next_word(state) == 0x6e789e6aa1b965f4u);
+  CHECK(next_word(state) == 0x06c45d188009454fu);
+  CHECK(state == 3 * 0x9e3779b97f4a7c15u); // and nothing else is kept
+}
+
 TEST_CASE("prng: below(n) stays below n and is uniform") {
   prng random{5};
   for (std::uint64_t n :

@@ -10,6 +10,8 @@ namespace {
 using namespace troupe;
 
 struct no_exception {};
+struct forced_unwind {}; // only by its name
+struct end_of_a_lane final : lane_unwind {};
 
 } // namespace
 
@@ -39,4 +41,19 @@ TEST_CASE("an exception for want of memory is out_of_memory, not the user's code
   REQUIRE(why);
   CHECK(why->code == errc::out_of_memory);
   CHECK(why->text == "out of memory (std::bad_alloc)");
+}
+
+TEST_CASE("what ends the lane passes, whatever its name, and nothing else does") {
+  CHECK_FALSE(ends_the_lane()); // nothing is thrown
+  CHECK_THROWS_AS((void)failure_in([] { throw end_of_a_lane{}; }), end_of_a_lane);
+  CHECK_THROWS_AS((void)failure_in([] { throw lane_unwind{}; }), lane_unwind);
+  const auto other = failure_in([] { throw forced_unwind{}; });
+  REQUIRE(other);
+  CHECK(other->code == errc::user_code);
+  try {
+    throw end_of_a_lane{};
+  } catch (...) {
+    CHECK(ends_the_lane());
+    CHECK(current_exception_name().find("end_of_a_lane") != std::string::npos); // still current
+  }
 }

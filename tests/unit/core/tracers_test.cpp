@@ -2,14 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <limits>
 
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <troupe/core/production_ports.hpp>
 
 #include "../../support/fake_storage.hpp"
+#include "../../support/processes.hpp"
 
 using namespace troupe;
 
@@ -22,26 +23,6 @@ struct fixed_clock final : clock_port {
 
 void emit(tracer& to, std::string_view id, std::initializer_list<trace_field> fields) {
   to.event(id, {fields.begin(), fields.size()});
-}
-
-/// Runs `body` in a child and returns what waitpid says of it.
-template <class Body>
-int status_of_child(int wait_options, Body body) {
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    body();
-    ::_exit(0);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, wait_options) == child);
-  if (WIFSTOPPED(status)) {
-    REQUIRE(::kill(child, SIGCONT) == 0);
-    int last = 0;
-    REQUIRE(::waitpid(child, &last, 0) == child);
-    CHECK(WIFEXITED(last));
-  }
-  return status;
 }
 
 } // namespace
@@ -122,26 +103,31 @@ TEST_CASE("fan-out tracer: every sink hears everything") {
 
 TEST_CASE("kill-at-mark tracer: the process dies at the n-th hit and not before") {
   const auto hit = [](int times) {
-    return status_of_child(0, [times] {
-      auto trace = make_kill_at_mark_tracer("here", 3);
-      for (int i = 0; i < times; ++i) {
-        trace->mark("elsewhere");
-        trace->mark("here");
-      }
-    });
+    return testing::child_process{[times] {
+             auto trace = make_kill_at_mark_tracer("here", 3);
+             for (int i = 0; i < times; ++i) {
+               trace->mark("elsewhere");
+               trace->mark("here");
+             }
+             return 0;
+           }}
+      .wait();
   };
-  CHECK(WIFEXITED(hit(2)));
-  const int third = hit(3);
-  REQUIRE(WIFSIGNALED(third));
-  CHECK(WTERMSIG(third) == SIGKILL);
+  CHECK(hit(2).ok());
+  CHECK(hit(3).signal == SIGKILL);
 }
 
 TEST_CASE("stop-at-mark tracer: the process stops at the n-th hit and goes on when told") {
-  const int status = status_of_child(WUNTRACED, [] {
+  testing::child_process child{[] {
     auto trace = make_stop_at_mark_tracer("here", 2);
     trace->mark("here");
     trace->mark("here");
-  });
+    return 0;
+  }};
+  int status = 0;
+  REQUIRE(::waitpid(child.pid(), &status, WUNTRACED) == child.pid());
   REQUIRE(WIFSTOPPED(status));
   CHECK(WSTOPSIG(status) == SIGSTOP);
+  child.signal(SIGCONT);
+  CHECK(child.wait().ok());
 }

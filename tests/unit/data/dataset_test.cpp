@@ -352,8 +352,8 @@ TEST_CASE("batch: memory is used again only when nobody holds the batch") {
       seen.insert(x.bytes().data());
     }
     CHECK(seen.size() <= 2);
-    CHECK(values_of(kept) == counted(0, 10));
-    CHECK(values_of(kept_rows) == values{12, 13});
+    CHECK(values_of<std::int64_t>(kept) == counted(0, 10));
+    CHECK(values_of<std::int64_t>(kept_rows) == values{12, 13});
   }
 }
 
@@ -364,7 +364,7 @@ TEST_CASE("batch: a batch outlives its iterator and dataset") {
     auto it = dataset::range(4).batch(4).iterate(ports.context());
     x = it.next();
   }
-  CHECK(values_of(x.only()) == counted(0, 4));
+  CHECK(values_of<std::int64_t>(x.only()) == counted(0, 4));
 }
 
 TEST_CASE("dataset: arguments out of their domain are refused with their value") {

@@ -171,7 +171,7 @@ TEST_CASE("SYNC-SPL-10 the last 6 rows of 8 on 2 replicas, by both rules") {
     double sum = 0;
     std::size_t rows = 0;
     for (const auto& x : input.next().pieces) {
-      for (auto v : values_of(x.data[0]))
+      for (auto v : values_of<std::int64_t>(x.data[0]))
         sum += static_cast<double>(v);
       rows += x.global_rows.size();
     }
@@ -202,9 +202,9 @@ TEST_CASE("SYNC-SPL-14 SYNC-I20 [5,6,7].batch(4), 2 replicas: {5 6|7}, sizes 2 a
     CHECK(step.pieces[1].data[0].rows() == 1);
     CHECK(step.pieces[0].global_rows == std::vector<std::uint64_t>{0, 1});
     CHECK(step.pieces[1].global_rows == std::vector<std::uint64_t>{2});
-    auto a = values_of(step.pieces[0].data[0]);
+    auto a = values_of<std::int64_t>(step.pieces[0].data[0]);
     CHECK((a[0] + a[1]) / 2.0 == 5.5);
-    CHECK((a[0] + a[1] + values_of(step.pieces[1].data[0])[0]) / 3.0 == 6.0);
+    CHECK((a[0] + a[1] + values_of<std::int64_t>(step.pieces[1].data[0])[0]) / 3.0 == 6.0);
   }
 }
 

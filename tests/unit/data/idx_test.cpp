@@ -8,9 +8,7 @@ using namespace data_test;
 
 namespace {
 
-result<tensor> parse(const std::string& bytes) {
-  return parse_idx({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()}, "some.idx");
-}
+result<tensor> parse(const std::string& bytes) { return parse_idx(bytes_of(bytes), "some.idx"); }
 
 /// Checks that both the plain and the gzipped form are refused as `corrupt`, naming the file and
 /// `part`.

@@ -27,7 +27,7 @@ rows rest_of(pipeline_pieces& input, std::size_t max = 1000) {
     if (!step.has_data)
       break;
     for (const auto& x : step.pieces) {
-      out.push_back(x.empty() ? std::vector<std::int64_t>{} : values_of(x.data[0]));
+      out.push_back(x.empty() ? std::vector<std::int64_t>{} : values_of<std::int64_t>(x.data[0]));
       for (auto row : x.global_rows)
         out.back().push_back(static_cast<std::int64_t>(row) + 1000);
     }
@@ -136,7 +136,7 @@ TEST_CASE("input: under DATA another group goes on with the first rows that none
             break;
           for (const auto& x : got.pieces)
             if (!x.empty())
-              for (auto v : values_of(x.data[0]))
+              for (auto v : values_of<std::int64_t>(x.data[0]))
                 seen.push_back(v);
         }
         if (w > 0)
@@ -167,7 +167,7 @@ TEST_CASE("input: positions of other settings or data are refused, and nothing c
   auto why = failure_of([&] { other.restore(position); });
   CHECK(why.code == errc::mismatch);
   CHECK(says(why.text, "worker 1 of 2 with 1 replicas"));
-  CHECK(values_of(other.next().pieces[0].data[0]) == std::vector<std::int64_t>{2, 3});
+  CHECK(values_of<std::int64_t>(other.next().pieces[0].data[0]) == std::vector<std::int64_t>{2, 3});
   auto even = off;
   even.rule = split::even;
   pipeline_pieces evenly{data, even, ports.context()};
@@ -209,9 +209,9 @@ TEST_CASE("input: after an error there is no position, and it throws the same un
   CHECK(calls == 3);
   CHECK(failure_of([&] { (void)input.save(); }).code == errc::wrong_state);
   input.restore(position);
-  CHECK(values_of(input.next().pieces[1].data[0]) == std::vector<std::int64_t>{3});
+  CHECK(values_of<std::int64_t>(input.next().pieces[1].data[0]) == std::vector<std::int64_t>{3});
   input.start_pass(0);
-  CHECK(values_of(input.next().pieces[0].data[0]) == std::vector<std::int64_t>{0});
+  CHECK(values_of<std::int64_t>(input.next().pieces[0].data[0]) == std::vector<std::int64_t>{0});
 }
 
 TEST_CASE("iterator: a position holds the pass, and passes differ as the shuffles say") {

@@ -17,7 +17,7 @@ using words = std::vector<std::string>;
 
 inline std::string text(const tensor& x) {
   std::string out;
-  for (auto v : values_of(x))
+  for (auto v : values_of<std::int64_t>(x))
     out += (out.empty() ? "" : " ") + std::to_string(v);
   return out;
 }

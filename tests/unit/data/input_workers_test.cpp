@@ -74,7 +74,7 @@ TEST_CASE("SYNC-I13 chief and worker, G = 10 from function: first batches sum to
         return counted(10, x.per_replica_batch_size(10)).shard(x.workers, x.worker);
       },
       at(worker, 2, 1), ports.context());
-    auto all = values_of(input.next().pieces[0].data[0]);
+    auto all = values_of<std::int64_t>(input.next().pieces[0].data[0]);
     return std::accumulate(all.begin(), all.end(), std::int64_t{0});
   };
   CHECK(sum_of(0) == 10);
@@ -252,7 +252,7 @@ TEST_CASE("input: global row numbers restore dataset order over all workers and 
           pipeline_pieces input{data, at(w, workers, replicas, rule), ports.context()};
           for (auto step = input.next(); step.has_data; step = input.next())
             for (const auto& x : step.pieces) {
-              auto values = values_of(x.data[0]);
+              auto values = values_of<std::int64_t>(x.data[0]);
               REQUIRE(values.size() == x.global_rows.size());
               for (std::size_t i = 0; i < values.size(); ++i)
                 CHECK(by_row.emplace(x.global_rows[i], values[i]).second);
@@ -294,7 +294,7 @@ TEST_CASE("input: a shuffle without a seed has one order on all workers under DA
     pipeline_pieces input{dataset::range(60).shuffle(60).batch(6), options, ports.context()};
     CHECK(ports.random.draws == 0);
     for (auto step = input.next(); step.has_data; step = input.next())
-      for (auto v : values_of(step.pieces[0].data[0]))
+      for (auto v : values_of<std::int64_t>(step.pieces[0].data[0]))
         together.push_back(v);
   }
   CHECK(together.size() == 60);

@@ -41,7 +41,7 @@ struct pipeline {
 item item_of(const element& x) {
   item out;
   for (const auto& t : x)
-    out.push_back({t.rank() == 1, values_of(t)});
+    out.push_back({t.rank() == 1, values_of<std::int64_t>(t)});
   return out;
 }
 

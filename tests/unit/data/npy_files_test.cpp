@@ -14,11 +14,7 @@ using namespace data_test;
 
 namespace {
 
-std::span<const std::byte> as_bytes(const std::string& x) {
-  return {reinterpret_cast<const std::byte*>(x.data()), x.size()};
-}
-
-result<tensor> parse(const std::string& file) { return parse_npy(as_bytes(file), "some.npy"); }
+result<tensor> parse(const std::string& file) { return parse_npy(bytes_of(file), "some.npy"); }
 
 std::string header(const std::string& descr, const std::string& shape, bool fortran = false) {
   return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False")
@@ -141,12 +137,12 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
                          {"twice.npy", ints},
                          {"text.npy", npy_bytes(header("<U7", "()"), std::string(28, '\0'))},
                          {"b.npy", ints, true}});
-  const auto got = parse_npz(as_bytes(file), "some.npz", names({"b", "a"}));
+  const auto got = parse_npz(bytes_of(file), "some.npz", names({"b", "a"}));
   REQUIRE_MESSAGE(got, got.error().text);
   CHECK((*got)[0].value == tensor::vector<std::int32_t>({1, 2, 3}));
   CHECK((*got)[1].name == "a");
   const auto why = [&](std::initializer_list<const char*> which) {
-    auto out = parse_npz(as_bytes(file), "some.npz", names(which));
+    auto out = parse_npz(bytes_of(file), "some.npz", names(which));
     REQUIRE_FALSE(out);
     return out.error().text;
   };
@@ -155,7 +151,7 @@ TEST_CASE("npz: arrays asked for by name are read whatever else is inside") {
   CHECK(says(why({"twice"}), "\"twice\" is listed twice"));
   CHECK(says(why({"text"}), "descr"));
   CHECK(says(why({"notes"}), "no array \"notes\" among a, locked, rubbish"));
-  CHECK(says(parse_npz(as_bytes(file), "some.npz").error().text,
+  CHECK(says(parse_npz(bytes_of(file), "some.npz").error().text,
              "entry \"notes.txt\" is not a .npy file; request arrays by name"));
 }
 
@@ -175,20 +171,20 @@ TEST_CASE("npz: entries that lie on each other, or on the directory, are refused
   auto same = whole; // b stands where a does
   set(same, place_of(same, 1) + 42, 0);
   for (const char* name : {"a", "b"}) {
-    auto got = parse_npz(as_bytes(same), "some.npz", names({name}));
+    auto got = parse_npz(bytes_of(same), "some.npz", names({name}));
     REQUIRE_FALSE(got);
     CHECK(got.error().code == errc::corrupt);
     CHECK_MESSAGE(says(got.error().text, "overlaps that of \""), got.error().text);
   }
-  CHECK(parse_npz(as_bytes(same), "some.npz", names({"c"}))); // it shares nothing
-  CHECK_FALSE(parse_npz(as_bytes(same), "some.npz"));
+  CHECK(parse_npz(bytes_of(same), "some.npz", names({"c"}))); // it shares nothing
+  CHECK_FALSE(parse_npz(bytes_of(same), "some.npz"));
   auto longer = whole; // a goes on into b
   set(longer, place_of(longer, 0) + 20, static_cast<std::uint32_t>(ints.size() + 40));
-  CHECK(says(parse_npz(as_bytes(longer), "some.npz", names({"b"})).error().text,
+  CHECK(says(parse_npz(bytes_of(longer), "some.npz", names({"b"})).error().text,
              "\"b\": data overlaps that of \"a\""));
   auto into = whole; // c goes on into the directory
   set(into, place_of(into, 2) + 20, static_cast<std::uint32_t>(ints.size() + 1));
-  CHECK(says(parse_npz(as_bytes(into), "some.npz", names({"c"})).error().text,
+  CHECK(says(parse_npz(bytes_of(into), "some.npz", names({"c"})).error().text,
              "overlaps that of the directory"));
 }
 

@@ -10,11 +10,7 @@ using namespace data_test;
 
 namespace {
 
-std::span<const std::byte> as_bytes(const std::string& x) {
-  return {reinterpret_cast<const std::byte*>(x.data()), x.size()};
-}
-
-result<tensor> parse(const std::string& file) { return parse_npy(as_bytes(file), "some.npy"); }
+result<tensor> parse(const std::string& file) { return parse_npy(bytes_of(file), "some.npy"); }
 
 void check_refused(const std::string& file, errc code, const std::string& part) {
   auto got = parse(file);
@@ -109,18 +105,18 @@ TEST_CASE("npz: stored and deflated arrays, with 64-bit sizes or not, by name or
   for (bool zip64 : {false, true}) {
     auto file = zip_bytes({{"a.npy", ints, false, zip64}, {"b.npy", zeros, true, zip64}});
     CHECK(file.size() < 1000);
-    auto all = parse_npz(as_bytes(file), "some.npz");
+    auto all = parse_npz(bytes_of(file), "some.npz");
     REQUIRE_MESSAGE(all, all.error().text);
     REQUIRE(all->size() == 2);
     CHECK((*all)[0].name == "a");
     CHECK((*all)[0].value == tensor::vector<std::int32_t>({1, 2, 3}));
     CHECK((*all)[1].value == tensor::zeros(dtype::f32, {1000, 10}));
     const std::vector<std::string> names{"b", "a"};
-    auto some = parse_npz(as_bytes(file), "some.npz", names);
+    auto some = parse_npz(bytes_of(file), "some.npz", names);
     REQUIRE(some);
     CHECK((*some)[0].name == "b");
     const std::vector<std::string> wrong{"c"};
-    auto none = parse_npz(as_bytes(file), "some.npz", wrong);
+    auto none = parse_npz(bytes_of(file), "some.npz", wrong);
     REQUIRE_FALSE(none);
     CHECK(none.error().code == errc::not_found);
     CHECK(says(none.error().text, "\"c\" among a, b"));
@@ -130,7 +126,7 @@ TEST_CASE("npz: stored and deflated arrays, with 64-bit sizes or not, by name or
 TEST_CASE("npz: what does not hold is refused by entry, field and value") {
   auto ints = npy_bytes(npy_header("<i4", "(3,)"), raw<std::int32_t>({1, 2, 3}));
   auto refused = [](const std::string& file, errc code, const std::string& part) {
-    auto got = parse_npz(as_bytes(file), "some.npz");
+    auto got = parse_npz(bytes_of(file), "some.npz");
     REQUIRE_FALSE(got);
     CHECK(got.error().code == code);
     CHECK_MESSAGE(says(got.error().text, "some.npz"), got.error().text);

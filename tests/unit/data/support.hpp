@@ -16,7 +16,9 @@
 #include <troupe/data/iterator.hpp>
 #include <troupe/data/tfrecord.hpp>
 
+#include "../../support/bytes.hpp"
 #include "../../support/counting_random.hpp"
+#include "../../support/tensors.hpp"
 #include "../../support/thrown.hpp"
 
 /// Stand-ins for the ports, and short ways to say what a dataset yields.
@@ -116,11 +118,6 @@ struct fake_ports {
   data_context context() { return {storage, random}; }
 };
 
-inline std::vector<std::int64_t> values_of(const tensor& x) {
-  auto all = x.as<std::int64_t>();
-  return {all.begin(), all.end()};
-}
-
 /// Part 0 of the elements to come, at most `max`.
 inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it,
                                                     std::size_t max = 100000) {
@@ -129,7 +126,7 @@ inline std::vector<std::vector<std::int64_t>> drain(dataset_iterator& it,
     auto x = it.try_next();
     if (!x)
       break;
-    out.push_back(values_of((*x)[0]));
+    out.push_back(values_of<std::int64_t>((*x)[0]));
   }
   return out;
 }

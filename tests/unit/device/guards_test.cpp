@@ -21,11 +21,6 @@ struct pair_of {
       reduce.push_back(devices[i]->make_stream("reduce").value_or_throw());
     }
   }
-  static device_options patient() {
-    auto how = quick();
-    how.hang_after = 60s;
-    return how;
-  }
   std::vector<device_comm> open(group_epoch epoch) {
     auto key = devices[0]->comms().draw_key().value_or_throw();
     std::vector<device_comm> out(2);

@@ -25,12 +25,6 @@ struct barrier {
   }
 };
 
-device_options patient() {
-  auto how = quick();
-  how.hang_after = 60s;
-  return how;
-}
-
 TEST_CASE("close: a handle that drops while streams run out frees nothing that they still use") {
   fixture f;
   auto d = device::open(f.env(), make_cpu_table(f.env()), 0, patient()).value_or_throw();

@@ -68,21 +68,21 @@ TEST_CASE("fiber: two that wait inside a catch block get their own exceptions ba
 
 TEST_CASE("fiber: each has its own ambient state") {
   int a = 0, b = 0;
-  std::vector<void*> seen;
+  std::vector<int*> seen;
   auto body = [&](int* mine) {
     return [&seen, mine] {
-      current_context().step = mine;
+      (void)exchange_lane_local(mine);
       fiber::current()->suspend();
-      seen.push_back(current_context().step);
+      seen.push_back(lane_local<int>());
     };
   };
   fiber one{"one", body(&a)}, two{"two", body(&b)};
   one.run();
   two.run();
-  CHECK(current_context().step == nullptr);
+  CHECK(lane_local<int>() == nullptr);
   one.run();
   two.run();
-  CHECK(seen == std::vector<void*>{&a, &b});
+  CHECK(seen == std::vector<int*>{&a, &b});
 }
 
 TEST_CASE("fiber: unwinding passes by a destructor that waits") {

@@ -6,8 +6,11 @@
 
 #include <troupe/sim/storage.hpp>
 
+#include "../../support/bytes.hpp"
+
 using namespace troupe;
 using troupe::sim::sim_disk;
+using troupe::testing::bytes_of;
 
 namespace {
 
@@ -18,14 +21,11 @@ struct fixture {
   std::unique_ptr<storage_port> port =
     disk.open_port([this] { return alive; }, [this](duration d) { spent += d; });
 
-  std::span<const std::byte> bytes(const std::string& text) {
-    return std::as_bytes(std::span{text});
-  }
   result<void> put(const std::string& path, const std::string& text, bool sync) {
     auto file = port->create(path);
     if (!file)
       return file.error();
-    if (auto ok = (*file)->write(bytes(text)); !ok)
+    if (auto ok = (*file)->write(bytes_of(text)); !ok)
       return ok;
     return sync ? (*file)->sync() : result<void>{};
   }
@@ -80,7 +80,7 @@ TEST_CASE("sim disk: what was synced survives every loss of power, what was not 
     auto after = f.disk.content("safe");
     REQUIRE(after);
     cut += *after != "synced" && *after != "newer" + big ? 1 : 0;
-    CHECK((*log)->write(f.bytes("late")).error().code == errc::io_failed);
+    CHECK((*log)->write(bytes_of("late")).error().code == errc::io_failed);
   }
   CHECK(kept > 20);
   CHECK(lost > 20);
@@ -91,7 +91,7 @@ TEST_CASE("sim disk: a torn write leaves half and the file is broken from then o
   fixture f;
   f.disk.inject(sim_disk::fault::torn_write, 1);
   auto file = f.port->create("x");
-  CHECK((*file)->write(f.bytes("12345678")).error().code == errc::io_failed);
+  CHECK((*file)->write(bytes_of("12345678")).error().code == errc::io_failed);
   CHECK(f.disk.content("x") == "1234");
   CHECK((*file)->sync().error().code == errc::io_failed);
   CHECK_FALSE(f.disk.durable_content("x"));

@@ -2,6 +2,7 @@
 #include "cli.hpp"
 #include "../../support/failures.hpp"
 #include "peer_launcher.hpp"
+#include "serve_options.hpp"
 
 #include <doctest/doctest.h>
 

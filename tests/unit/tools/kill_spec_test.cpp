@@ -106,11 +106,3 @@ TEST_CASE("kill plan: the end lets go on what is stopped, once, and hits nothing
   CHECK(plan.due(5'000, {worker(0)}).empty());
   CHECK_FALSE(plan.next_ms().has_value());
 }
-
-TEST_CASE("restarts: the delay doubles up to five seconds and then ends") {
-  CHECK(restart_delay_ms(1) == 100);
-  CHECK(restart_delay_ms(2) == 200);
-  CHECK(restart_delay_ms(6) == 3'200);
-  CHECK(restart_delay_ms(10) == 5'000);
-  CHECK_FALSE(restart_delay_ms(11).has_value());
-}

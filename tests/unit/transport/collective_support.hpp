@@ -155,6 +155,9 @@ inline tensor make_tensor(dtype type, std::size_t count,
   return out;
 }
 
+/// Of a call that failed; nothing of one that did not.
+inline std::string text_of(const result<void>& r) { return r ? "" : to_string(r.error()); }
+
 inline tensor zeros(dtype type, std::size_t count) {
   return tensor::zeros(type, {static_cast<std::int64_t>(count)});
 }

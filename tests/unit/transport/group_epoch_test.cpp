@@ -29,8 +29,6 @@ result<void> sum(std::uint32_t, collective_group& group, std::size_t count = 100
   return done;
 }
 
-std::string text_of(const result<void>& r) { return r ? "" : to_string(r.error()); }
-
 bool has(const result<void>& r, const std::string& what) {
   return text_of(r).find(what) != std::string::npos;
 }

@@ -59,8 +59,6 @@ bool says(const result<void>& r, errc code, const std::string& what) {
   return !r && r.error().code == code && r.error().text.find(what) != std::string::npos;
 }
 
-std::string text_of(const result<void>& r) { return r ? "" : to_string(r.error()); }
-
 template <class F>
 std::vector<result<void>> together(collective_group& a, collective_group& b, F f) {
   std::vector<result<void>> out(2);

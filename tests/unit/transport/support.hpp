@@ -16,6 +16,7 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/transport/frame.hpp>
 
+#include "../../support/bytes.hpp"
 #include "../../support/thrown.hpp"
 #include "../../support/waiting.hpp"
 
@@ -109,8 +110,6 @@ inline std::string pattern(std::size_t n, std::uint64_t seed) {
     out[i] = static_cast<char>((seed * 131 + i * 7 + (i >> 8)) & 0xff);
   return out;
 }
-
-inline const_bytes bytes_of(const std::string& text) { return std::as_bytes(std::span{text}); }
 
 /// A frame that keeps its own bulk alive, in as many parts as given.
 inline outgoing_frame make_frame(std::uint8_t kind, std::uint64_t request, std::string meta,

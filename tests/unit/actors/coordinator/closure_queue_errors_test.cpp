@@ -9,10 +9,6 @@ using namespace troupe::test;
 
 namespace {
 
-using value_ptr = std::shared_ptr<remote_state>;
-
-result<value_ptr> put_now(queue_world& w) { return w.queue->put(make_closure(), never); }
-
 constexpr task_id worker_n(std::uint32_t n) { return {job_kind::worker, n}; }
 
 } // namespace

@@ -9,14 +9,6 @@
 using namespace troupe;
 using namespace troupe::test;
 
-namespace {
-
-using value_ptr = std::shared_ptr<remote_state>;
-
-result<value_ptr> put_now(queue_world& w) { return w.queue->put(make_closure(), never); }
-
-} // namespace
-
 TEST_CASE("T-Q1 taken, put back, taken, finished: the same closure twice, then join returns") {
   queue_world w;
   w.put();

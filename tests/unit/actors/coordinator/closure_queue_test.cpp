@@ -7,14 +7,6 @@
 using namespace troupe;
 using namespace troupe::test;
 
-namespace {
-
-using value_ptr = std::shared_ptr<remote_state>;
-
-result<value_ptr> put_now(queue_world& w) { return w.queue->put(make_closure(), never); }
-
-} // namespace
-
 // -- B: schedule ---------------------------------------------------------------------------------
 
 TEST_CASE("PS-B7 schedule waits at the bound until a worker takes a closure") {

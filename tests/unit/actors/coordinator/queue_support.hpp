@@ -183,6 +183,11 @@ inline closure make_closure(std::uint32_t function = 7) {
   return c;
 }
 
+using value_ptr = std::shared_ptr<remote_state>;
+
+/// The call of a program's thread; it waits while the queue is full.
+inline result<value_ptr> put_now(queue_world& w) { return w.queue->put(make_closure(), never); }
+
 using seqs = std::vector<std::uint64_t>;
 
 /// Whether `body` ends its process through an assertion. Runs it in a child. @pre no other thread

@@ -14,9 +14,12 @@
 #include <troupe/transport/host_transport.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../../support/tensors.hpp"
+
 namespace parameter_test {
 
 using namespace troupe;
+using namespace troupe::testing;
 
 struct world {
   explicit world(memory_transport_options options = {})

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <troupe/actors/data_plane/parameter_protocol.hpp>
+#include <troupe/core/mac.hpp>
 
 using namespace troupe;
 
@@ -33,6 +34,22 @@ errc staged(const std::function<void(piece_meta&)>& spoil, std::uint64_t bytes =
 }
 
 } // namespace
+
+TEST_CASE("parameter_protocol: a code proves the token for one sender, one term and one use") {
+  hello_meta hello;
+  hello.cluster = "blue";
+  hello.task = {job_kind::worker, 3};
+  hello.inc.nonce = 77;
+  hello.term = static_cast<term_no>(5);
+  // The text under the code is part of the protocol.
+  CHECK(hello_code(hello, "secret") == message_code("secret", "blue\nworker:3\n77\n5\ndata"));
+  const auto link = hello_code(hello, "secret", hello_use::link);
+  CHECK(link == message_code("secret", "blue\nworker:3\n77\n5\nlink"));
+  CHECK(hello_code(hello, "").empty());
+  CHECK(hello_code(hello, "", hello_use::link).empty());
+  hello.inc.nonce = 78;
+  CHECK(hello_code(hello, "secret", hello_use::link) != link);
+}
 
 TEST_CASE("parameter_protocol: a push comes back as it was sent") {
   std::vector<mutation_piece> sent(3);

@@ -6,11 +6,13 @@
 
 #include <troupe/actors/membership/phi_accrual.hpp>
 
+#include "membership_support.hpp"
+
 using namespace troupe;
+using troupe::test::ms;
 
 namespace {
 
-constexpr duration ms(std::int64_t n) { return std::chrono::milliseconds{n}; }
 constexpr time_point start{std::chrono::seconds{5}};
 
 /// A detector that heard `n` heartbeats `interval` apart, and the time of the last one.

@@ -75,10 +75,6 @@ struct served {
   std::vector<std::unique_ptr<running_server>> lanes{};
 };
 
-inline tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({static_cast<std::int64_t>(ids.size())}, ids);
-}
-
 /// Random scatters, reads and gathers, each compared with an array that had the same.
 inline void compare_with_array(served& x, unsigned seed, std::int64_t rows, std::size_t ids_max) {
   std::mt19937 random{seed};

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <numeric>
 #include <random>
 
 #include "../data_plane/parameter_fixture.hpp"
@@ -50,17 +49,6 @@ struct embedded {
   }
 };
 
-tensor counting(shape_t shape) {
-  tensor out{dtype::f32, std::move(shape)};
-  auto x = out.mutable_as<float>();
-  std::iota(x.begin(), x.end(), 0.0f);
-  return out;
-}
-
-tensor ids_of(std::vector<std::int64_t> ids) {
-  return tensor::of<std::int64_t>({static_cast<std::int64_t>(ids.size())}, ids);
-}
-
 } // namespace
 
 TEST_CASE(
@@ -98,12 +86,12 @@ TEST_CASE("PS-M2 PS-H5 13 ids in 5 shards: [0,1,2][3,4,5][6,7,8][9,10][11,12]") 
 TEST_CASE("PS-H9 a 5x2 variable of 0..9 in two shards: three rows on ps 0, two on ps 1") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {5, 2}, 2, 2));
-  x.run({id, mutation_kind::assign, counting({5, 2}), {}});
+  x.run({id, mutation_kind::assign, counting<float>({5, 2}), {}});
   CHECK(x.vars.stores[0]->read(id, shard_index{0}).value_or_throw().values
         == tensor::of<float>({3, 2}, {0, 1, 2, 3, 4, 5}));
   CHECK(x.vars.stores[1]->read(id, shard_index{1}).value_or_throw().values
         == tensor::of<float>({2, 2}, {6, 7, 8, 9}));
-  CHECK(x.value(id) == counting({5, 2}));
+  CHECK(x.value(id) == counting<float>({5, 2}));
 }
 
 TEST_CASE("PS-G5 PS-G6 PS-G7 assignments of a sharded variable, with their numbers") {
@@ -138,14 +126,14 @@ TEST_CASE("PS-Q1 every scatter gives a sharded variable what it gives an unshard
       for (std::size_t i = 0; i < values.mutable_as<float>().size(); ++i)
         values.mutable_as<float>()[i] = static_cast<float>(i % 7) + 1.5f;
       for (auto id : {one, three})
-        x.run({id, mutation_kind::assign, counting({rows, 2}), {}});
+        x.run({id, mutation_kind::assign, counting<float>({rows, 2}), {}});
       for (auto kind = mutation_kind::scatter_add; kind <= mutation_kind::scatter_update;
            kind = static_cast<mutation_kind>(static_cast<int>(kind) + 1)) {
         for (auto id : {one, three})
           x.run({id, kind, values, ids_of(ids)});
         CHECK(x.value(one) == x.value(three));
       }
-      CHECK(!(x.value(one) == counting({rows, 2})));
+      CHECK(!(x.value(one) == counting<float>({rows, 2})));
     }
   }
 }
@@ -234,7 +222,7 @@ TEST_CASE(
 TEST_CASE("PS-Q6 PS-M3 a gather keeps the order asked, repeats and the shape of the ids") {
   embedded x{2};
   auto id = x.vars.add(make_variable(1, {30, 2}, 3, 2));
-  x.run({id, mutation_kind::assign, counting({30, 2}), {}});
+  x.run({id, mutation_kind::assign, counting<float>({30, 2}), {}});
   CHECK(x.client.gather(id, ids_of({12, 0})).value_or_throw()
         == tensor::of<float>({2, 2}, {24, 25, 0, 1}));
   auto square = tensor::of<std::int64_t>({2, 2}, {29, 0, 0, 15});
@@ -269,7 +257,7 @@ TEST_CASE("PS-M10 look-ups and scatters are right for shards that are no div spl
   auto spec = make_variable(1, {7}, 1, 1);
   spec.shards = {{0, 1, 0}, {1, 6, 1}, {6, 7, 0}};
   auto id = x.vars.add(spec);
-  x.run({id, mutation_kind::assign, counting({7}), {}});
+  x.run({id, mutation_kind::assign, counting<float>({7}), {}});
   x.run({id, mutation_kind::scatter_add, tensor::vector<float>({100, 200}), ids_of({6, 5})});
   CHECK(x.client.gather(id, ids_of({6, 5, 0, 1})).value_or_throw()
         == tensor::vector<float>({106, 205, 0, 1}));

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <troupe/core/production_ports.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 // The lanes of a worker without its actor: what they report, in which order, and what ends them.
@@ -141,7 +142,7 @@ public:
     lanes->join(after(env_.clock.now(), patience));
   }
   void live(std::uint32_t counter, worker_routes routes = {}) {
-    lanes->begin_life(
+    lanes->begin_session(
       {.task = {.job = job_kind::worker, .index = 0}, .inc = {.counter = counter, .nonce = 5}},
       term_no{1}, std::move(routes));
   }
@@ -238,8 +239,8 @@ TEST_CASE("ends of very short steps wait for those of the same function behind t
     std::vector<bool> held; // of the lane, then of the test once the lane stands
     std::shared_ptr<worker_lanes> lanes;
     lanes = std::make_shared<worker_lanes>(machine(), worker_lanes_options{.report_batch = 100},
-                                           [&] { held.push_back(lanes->hold()); });
-    lanes->begin_life(
+                                           [&] { held.push_back(lanes->wait_for_more_ends()); });
+    lanes->begin_session(
       {.task = {.job = job_kind::worker, .index = 0}, .inc = {.counter = 1, .nonce = 5}},
       term_no{1}, {});
     auto order = [](std::string_view function, std::uint64_t seq) {
@@ -393,7 +394,7 @@ TEST_CASE(
   the_door.let_go();
   CHECK(seqs(t.ended(1)) == std::vector<std::uint64_t>{3});
   CHECK(ran == std::vector<std::uint64_t>{1, 3});
-  t.lanes->end_life();
+  t.lanes->end_session();
   t.push({t.order("note", 4)}); // without a life nothing is taken
   t.live(3);
   t.push({t.order("note", 5)});
@@ -514,7 +515,7 @@ TEST_CASE("stop ends the lanes; a step that hangs is abandoned at the deadline a
   const auto& env = machine();
   {
     auto lanes = std::make_shared<worker_lanes>(env, worker_lanes_options{}, [] {});
-    lanes->begin_life(
+    lanes->begin_session(
       {.task = {.job = job_kind::worker, .index = 0}, .inc = {.counter = 1, .nonce = 5}},
       term_no{1}, {});
     CHECK(lanes->join(after(env.clock.now(), patience)));

@@ -2,6 +2,7 @@
 // positions, damage and retention; the same error on every worker. Method: strategies of one
 // process and workers as threads, on a real directory.
 
+#include "../../../support/tensors.hpp"
 #include "checkpoint_support.hpp"
 
 namespace {
@@ -71,10 +72,6 @@ void train(const strategy& s, const distributed_variable& w, int from, int to) {
       const auto x = static_cast<float>(step + 1) * (1.0f + static_cast<float>(id_of(ctx)));
       ctx.apply({w}, {vec<float>({x, -x, x * x})}, reduce_op::mean);
     });
-}
-
-std::vector<float> values_of(const tensor& x) {
-  return {x.as<float>().begin(), x.as<float>().end()};
 }
 
 TEST_CASE("SYNC-CKP-6 slots, step counts, counters and positions come back on every worker") {

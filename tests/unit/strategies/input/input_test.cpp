@@ -3,6 +3,7 @@
 // 2, row 7, as a strategy shows them; the rules themselves are tested in tests/unit/data. Method:
 // strategies over CPU devices of this process.
 
+#include "../../../support/tensors.hpp"
 #include "../replicas/support.hpp"
 
 namespace {
@@ -11,17 +12,12 @@ using namespace replicas_test;
 
 dataset numbers(std::int64_t n, std::int64_t batch) { return dataset::range(n).batch(batch); }
 
-std::vector<std::int64_t> list(const tensor& x) {
-  auto all = x.as<std::int64_t>();
-  return {all.begin(), all.end()};
-}
-
 using pieces = std::vector<std::vector<std::int64_t>>;
 
 pieces pieces_of(const distributed_batch& batch) {
   pieces out;
   for (const auto& each : batch.only())
-    out.push_back(list(each));
+    out.push_back(values_of<std::int64_t>(each));
   return out;
 }
 
@@ -205,7 +201,7 @@ TEST_CASE("SYNC part 2, row 7: capability weights, and a gather in dataset order
   std::vector<std::int64_t> seen;
   for (auto& batch : distribute_dataset(s, dataset::range(20).shuffle(20, 3).batch(7))) {
     auto out = s.run([](const element& x) { return x.only(); }, batch);
-    for (auto each : list(gather_ordered(s, out, batch)))
+    for (auto each : values_of<std::int64_t>(gather_ordered(s, out, batch)))
       seen.push_back(each);
   }
   std::vector<std::int64_t> expected;

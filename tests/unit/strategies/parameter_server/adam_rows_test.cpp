@@ -8,11 +8,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-/// A cluster whose variables are cut into `shards`.
-small_cluster cut(std::int64_t shards) {
-  return small_cluster{{.servers = 2}, {.partitioner = fixed_shards_partitioner{shards}}};
-}
-
 void push_dense(worker_context& ctx, const variable& v, const tensor& gradient) {
   ctx.apply(v, gradient);
 }

@@ -26,10 +26,6 @@ void push_counted(worker_context& ctx, const variable& v, float first) {
 }
 TROUPE_FUNCTION(push_counted);
 
-small_cluster cut(std::int64_t shards, std::uint32_t servers = 2) {
-  return small_cluster{{.servers = servers}, {.partitioner = fixed_shards_partitioner{shards}}};
-}
-
 variable_options with_adam(std::string name) {
   return {.name = std::move(name), .initial = counted(7, 3), .optimizer = adam{0.1f}};
 }

@@ -13,6 +13,7 @@
 
 #include "../../../support/failures.hpp"
 #include "../../../support/scratch_folder.hpp"
+#include "../../../support/tensors.hpp"
 #include "../../../support/waiting.hpp"
 
 /// A whole cluster in this process, and steps that stand where a test wants them.
@@ -82,25 +83,22 @@ struct small_cluster {
   }
 };
 
-inline tensor floats(shape_t shape, std::vector<float> values) {
-  return tensor::of<float>(std::move(shape), std::span<const float>{values});
+/// A cluster whose variables are cut into `shards`.
+inline small_cluster cut(std::int64_t shards, std::uint32_t servers = 2) {
+  return small_cluster{{.servers = servers}, {.partitioner = fixed_shards_partitioner{shards}}};
 }
 
-inline tensor ids(std::initializer_list<std::int64_t> values) {
-  return tensor::vector<std::int64_t>(values);
+/// Where the shards of a variable are, in their order.
+inline std::vector<std::uint32_t> servers_of(const variable& v) {
+  std::vector<std::uint32_t> out;
+  for (const auto& s : v.spec().shards)
+    out.push_back(s.server);
+  return out;
 }
 
 /// `rows` x `columns` of 0, 1, 2, ... from `first`.
 inline tensor counted(std::int64_t rows, std::int64_t columns, float first = 0) {
-  tensor out{dtype::f32, {rows, columns}};
-  for (float& x : out.mutable_as<float>())
-    x = first++;
-  return out;
-}
-
-inline std::vector<float> values_of(const tensor& x) {
-  auto from = x.as<float>();
-  return {from.begin(), from.end()};
+  return counting<float>({rows, columns}, first);
 }
 
 } // namespace troupe::test

@@ -178,7 +178,7 @@ TEST_CASE("PS-L11, PS-T-C12 range 1..10 in batches of 4: the first is [1, 2, 3, 
               .iterator();
   auto value = c.coordinator.schedule(
     [](worker_context&, dataset_iterator& x) { return x.next().only(); }, it);
-  CHECK(value.fetch() == ids({1, 2, 3, 4}));
+  CHECK(value.fetch() == ids_of({1, 2, 3, 4}));
 }
 
 TEST_CASE(

@@ -11,22 +11,10 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-/// A cluster whose variables are cut into `shards`.
-small_cluster cut(std::int64_t shards, std::uint32_t servers = 2) {
-  return small_cluster{{.servers = servers}, {.partitioner = fixed_shards_partitioner{shards}}};
-}
-
 std::vector<tensor> blocks_of(const variable& v) {
   std::vector<tensor> out;
   for (const auto& b : v.read_blocks().blocks)
     out.push_back(b.values);
-  return out;
-}
-
-std::vector<std::uint32_t> servers_of(const variable& v) {
-  std::vector<std::uint32_t> out;
-  for (const auto& s : v.spec().shards)
-    out.push_back(s.server);
   return out;
 }
 
@@ -139,8 +127,8 @@ TEST_CASE("PS-H12, PS-H13 a whole value is evaluated once and sliced; shape and 
   CHECK(v.shape() == shape_t{4});
   auto parts = blocks_of(v);
   REQUIRE(parts.size() == 2);
-  CHECK(parts[0] == ids({0, 1}));
-  CHECK(parts[1] == ids({2, 3}));
+  CHECK(parts[0] == ids_of({0, 1}));
+  CHECK(parts[1] == ids_of({2, 3}));
 }
 
 TEST_CASE("PS-H15 seeded rules differ from shard to shard, and don't depend on the cut") {
@@ -279,7 +267,7 @@ TEST_CASE("PS-Q1 scatters by global rows equal those on an uncut variable, in pr
   auto whole = cut(1);
   auto parts = cut(3);
   const auto start = counted(30, 1, 1);
-  const auto rows = ids({0, 10, 12, 21, 22, 10});
+  const auto rows = ids_of({0, 10, 12, 21, 22, 10});
   const auto values = floats({6, 1}, {2, 3, 4, 5, 6, 7});
   auto each = [&](auto change) {
     auto a = whole.strategy.create_variable({.initial = start});
@@ -317,32 +305,32 @@ TEST_CASE("PS-Q3, PS-Q5 indices of another rank or out of range are refused and 
     CHECK(v.read() == counted(13, 1));
     return why;
   };
-  CHECK(bad(ids({0, 1}).reshaped({1, 2}), floats({1, 2, 1}, {1, 1})).code != errc::none);
-  auto high = bad(ids({0, 13}), floats({2, 1}, {1, 1}));
+  CHECK(bad(ids_of({0, 1}).reshaped({1, 2}), floats({1, 2, 1}, {1, 1})).code != errc::none);
+  auto high = bad(ids_of({0, 13}), floats({2, 1}, {1, 1}));
   CHECK(high.code == errc::out_of_range);
   CHECK(says(high, "13"));
-  CHECK(bad(ids({-1}), floats({1, 1}, {1})).code == errc::out_of_range);
-  CHECK(bad(ids({0}), floats({1, 2}, {1, 1})).code == errc::shape_mismatch);
+  CHECK(bad(ids_of({-1}), floats({1, 1}, {1})).code == errc::out_of_range);
+  CHECK(bad(ids_of({0}), floats({1, 2}, {1, 1})).code == errc::shape_mismatch);
 }
 
 TEST_CASE("PS-Q6 gathered rows come in the order asked, in the shape of the indices") {
   auto c = cut(3);
   auto v = c.strategy.create_variable({.initial = counted(30, 1)});
-  CHECK(values_of(v.gather(ids({12, 0, 29, 12}))) == std::vector<float>{12, 0, 29, 12});
-  CHECK(v.gather(ids({12, 0, 29, 12}).reshaped({2, 2})).shape() == shape_t{2, 2, 1});
+  CHECK(values_of(v.gather(ids_of({12, 0, 29, 12}))) == std::vector<float>{12, 0, 29, 12});
+  CHECK(v.gather(ids_of({12, 0, 29, 12}).reshaped({2, 2})).shape() == shape_t{2, 2, 1});
   auto inside = c.coordinator.schedule(
     [](worker_context&, const variable& x, const tensor& i) { return x.gather(i); }, v,
-    ids({25, 3}));
+    ids_of({25, 3}));
   CHECK(values_of(inside.fetch()) == std::vector<float>{25, 3});
 }
 
 TEST_CASE("PS-M3, PS-M4 a look-up: order and shape of the ids, duplicates allowed") {
   auto c = cut(3);
   auto table = c.strategy.create_variable({.initial = counted(5, 2, 1)});
-  CHECK(embedding_lookup(table, ids({0, 3, 4})) == floats({3, 2}, {1, 2, 7, 8, 9, 10}));
-  CHECK(embedding_lookup(table, ids({4, 0, 4, 4}).reshaped({2, 2}))
+  CHECK(embedding_lookup(table, ids_of({0, 3, 4})) == floats({3, 2}, {1, 2, 7, 8, 9, 10}));
+  CHECK(embedding_lookup(table, ids_of({4, 0, 4, 4}).reshaped({2, 2}))
         == floats({2, 2, 2}, {9, 10, 1, 2, 9, 10, 9, 10}));
-  CHECK(failure_of([&] { embedding_lookup(table, ids({5})); }).code == errc::out_of_range);
+  CHECK(failure_of([&] { embedding_lookup(table, ids_of({5})); }).code == errc::out_of_range);
 }
 
 TEST_CASE("PS-M6, PS-M7, PS-M8 sparse look-ups on a variable") {
@@ -360,7 +348,7 @@ TEST_CASE("PS-M6, PS-M7, PS-M8 sparse look-ups on a variable") {
   auto safe = safe_embedding_lookup_sparse(
     table, at({0, 0, 0, 1, 1, 0, 1, 1, 2, 0}, {0, -1, -1, -1, 1}, {3, 2}), tensor{});
   CHECK(safe == floats({3, 2}, {1, 2, 0, 0, 3, 4}));
-  auto clipped = embedding_lookup(table, ids({1}), 1.0f);
+  auto clipped = embedding_lookup(table, ids_of({1}), 1.0f);
   CHECK(std::hypot(clipped.as<float>()[0], clipped.as<float>()[1]) == doctest::Approx(1.0));
 }
 
@@ -368,6 +356,6 @@ TEST_CASE("PS-M12 the gradient of a look-up is sparse and applied by shard; othe
   auto c = cut(3);
   auto table =
     c.strategy.create_variable({.name = "table", .initial = counted(5, 2), .optimizer = sgd{1.0f}});
-  c.coordinator.schedule(push_embedding, table, ids({4, 0, 4})).fetch();
+  c.coordinator.schedule(push_embedding, table, ids_of({4, 0, 4})).fetch();
   CHECK(table.read() == floats({5, 2}, {-1, 0, 2, 3, 4, 5, 6, 7, 6, 7}));
 }

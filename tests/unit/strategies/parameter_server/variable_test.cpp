@@ -12,13 +12,6 @@ namespace {
 using namespace troupe;
 using namespace troupe::test;
 
-std::vector<std::uint32_t> servers_of(const variable& v) {
-  std::vector<std::uint32_t> out;
-  for (const auto& s : v.spec().shards)
-    out.push_back(s.server);
-  return out;
-}
-
 variable_options scalar(std::string name, float value) {
   return {.name = std::move(name), .initial = tensor::scalar(value)};
 }

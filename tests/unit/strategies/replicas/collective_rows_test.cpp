@@ -8,10 +8,6 @@ namespace {
 
 using namespace replicas_test;
 
-central_storage_strategy central(std::uint32_t n) {
-  return central_storage_strategy{shared_runtime(), cpus(n)};
-}
-
 std::size_t at(replica_context& ctx) { return static_cast<std::size_t>(id_of(ctx)); }
 
 sparse_gradient rows(std::initializer_list<std::int64_t> indices,

@@ -50,6 +50,11 @@ inline mirrored_strategy mirrored_over(std::uint32_t n, replica_options options 
   return mirrored_strategy{shared_runtime(), cpus(n), options};
 }
 
+/// The same with one copy of each variable.
+inline central_storage_strategy central(std::uint32_t n) {
+  return central_storage_strategy{shared_runtime(), cpus(n)};
+}
+
 template <class T>
 tensor vec(std::initializer_list<T> xs) {
   return tensor::vector<T>(xs);

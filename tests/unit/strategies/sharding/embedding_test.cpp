@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "../../../support/failures.hpp"
+#include "../../../support/tensors.hpp"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -58,11 +59,6 @@ fake_table five_rows() {
   return {tensor::of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
           {{0, 2, 0}, {2, 4, 1}, {4, 5, 2}},
           {}};
-}
-
-tensor ids_of(std::initializer_list<std::int64_t> ids) { return tensor::vector<std::int64_t>(ids); }
-tensor floats(shape_t shape, std::initializer_list<float> values) {
-  return tensor::of<float>(std::move(shape), values);
 }
 
 // One bag after the other.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "../../../support/failures.hpp"
+#include "../../../support/tensors.hpp"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -26,7 +27,6 @@ variable_spec three_shards() {
   return spec;
 }
 
-tensor floats(std::initializer_list<float> values) { return tensor::vector<float>(values); }
 tensor bits(std::initializer_list<std::uint8_t> values) {
   return tensor::vector<std::uint8_t>(values);
 }

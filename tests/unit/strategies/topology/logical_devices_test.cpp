@@ -4,11 +4,11 @@
 #include <troupe/strategies/topology/logical_devices.hpp>
 
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "../../../support/failures.hpp"
+#include "../../../support/tensors.hpp"
 
 using namespace troupe;
 using namespace troupe::testing;
@@ -16,14 +16,6 @@ using namespace troupe::testing;
 namespace {
 
 using ints = std::vector<std::int64_t>;
-
-// 0, 1, 2, ... in row-major order.
-tensor counting(shape_t shape) {
-  tensor out{dtype::i32, std::move(shape)};
-  auto values = out.mutable_as<std::int32_t>();
-  std::iota(values.begin(), values.end(), 0);
-  return out;
-}
 
 std::vector<tensor> split(const tensor& x, const ints& dims, std::uint32_t count) {
   return split_to_logical_devices(x, dims, count).value_or_throw();
@@ -94,7 +86,7 @@ TEST_CASE("SYNC-LOG-5 assigning by hand takes an index in range and no SPMD part
 }
 
 TEST_CASE("SYNC-LOG-6 tile j in row-major order goes to logical device j") {
-  const auto tiles = split(counting({4, 6}), {2, 3}, 6);
+  const auto tiles = split(counting<std::int32_t>({4, 6}), {2, 3}, 6);
   REQUIRE(tiles.size() == 6);
   CHECK(tiles[0] == i32({2, 2}, {0, 1, 6, 7}));
   CHECK(tiles[1] == i32({2, 2}, {2, 3, 8, 9}));
@@ -105,35 +97,35 @@ TEST_CASE("SYNC-LOG-6 tile j in row-major order goes to logical device j") {
 }
 
 TEST_CASE("SYNC-LOG-6 another number of dims than axes is refused") {
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{2}, 2))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{2}, 2))
         == "logical devices: dims [2] has 1 elements, the tensor has rank 2");
-  CHECK(refusal(split_to_logical_devices(counting({4}), ints{2, 1}, 2))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4}), ints{2, 1}, 2))
         == "logical devices: dims [2, 1] has 2 elements, the tensor has rank 1");
   CHECK(refusal(split_to_logical_devices(tensor::scalar(1), ints{1}, 1))
         == "logical devices: dims [1] has 1 elements, the tensor has rank 0");
 }
 
 TEST_CASE("SYNC-LOG-6 an extent that its dim does not divide is refused") {
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{1, 4}, 4))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{1, 4}, 4))
         == "logical devices: axis 1 of shape [4, 6] is not divisible by 4 of dims [1, 4]");
-  CHECK(refusal(split_to_logical_devices(counting({3, 2}), ints{2, 2}, 4))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({3, 2}), ints{2, 2}, 4))
         == "logical devices: axis 0 of shape [3, 2] is not divisible by 2 of dims [2, 2]");
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{0, 2}, 2))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{0, 2}, 2))
         == "logical devices: dims [0, 2] has 0, must be at least 1");
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{2, -1}, 2))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{2, -1}, 2))
         == "logical devices: dims [2, -1] has -1, must be at least 1");
 }
 
 TEST_CASE("SYNC-LOG-6 a product of dims other than k is refused") {
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{2, 1}, 4))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{2, 1}, 4))
         == "logical devices: dims [2, 1] make 2 tiles, there are 4 logical devices");
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{2, 3}, 4))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{2, 3}, 4))
         == "logical devices: dims [2, 3] make more than 4 tiles, there are 4 logical devices");
-  CHECK(refusal(split_to_logical_devices(counting({4, 6}), ints{1, 1}, 0))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({4, 6}), ints{1, 1}, 0))
         == "logical devices: dims [1, 1] make more than 0 tiles, there are 0 logical devices");
   // No product overflows, whatever divides an extent of 0.
   const auto large = std::numeric_limits<std::int64_t>::max();
-  CHECK(refusal(split_to_logical_devices(counting({0, 0}), ints{large, large}, 4))
+  CHECK(refusal(split_to_logical_devices(counting<std::int32_t>({0, 0}), ints{large, large}, 4))
           .find("make more than 4 tiles")
         != std::string::npos);
   CHECK(refusal(split_to_logical_devices(tensor{}, ints{}, 1))
@@ -144,7 +136,7 @@ TEST_CASE("SYNC-LOG-6 values are unchanged: every tiling of every shape joins to
   const std::vector<shape_t> shapes{{}, {6}, {4, 6}, {2, 4, 6}, {6, 1, 4, 2}, {0, 4}, {4, 0}};
   int tilings = 0;
   for (const auto& shape : shapes) {
-    const auto whole = counting(shape);
+    const auto whole = counting<std::int32_t>(shape);
     ints dims(shape.size(), 1);
     for (;;) {
       const auto count = static_cast<std::uint32_t>(count_of(dims));
@@ -184,7 +176,7 @@ TEST_CASE("SYNC-LOG-6 other element types keep their bytes") {
 }
 
 TEST_CASE("SYNC-LOG-6 whole rows are shared, not copied") {
-  const auto x = counting({4, 2});
+  const auto x = counting<std::int32_t>({4, 2});
   const auto tiles = split(x, {2, 1}, 2);
   CHECK(tiles[0].bytes().data() == x.bytes().data());
   CHECK(tiles[1].bytes().data() == x.bytes().data() + 16);
@@ -192,7 +184,7 @@ TEST_CASE("SYNC-LOG-6 whole rows are shared, not copied") {
 }
 
 TEST_CASE("SYNC-LOG-7 replicating gives every logical device the same") {
-  const auto x = counting({2, 3});
+  const auto x = counting<std::int32_t>({2, 3});
   const auto all = replicate_to_logical_devices(x, 3).value_or_throw();
   REQUIRE(all.size() == 3);
   for (const auto& one : all) {
@@ -206,7 +198,7 @@ TEST_CASE("SYNC-LOG-7 replicating gives every logical device the same") {
 }
 
 TEST_CASE("logical devices: joining refuses tiles that are not of one grid") {
-  const auto a = counting({2, 2});
+  const auto a = counting<std::int32_t>({2, 2});
   const auto join = [](const std::vector<tensor>& tiles, const ints& dims) {
     return join_from_logical_devices(tiles, dims);
   };
@@ -217,7 +209,7 @@ TEST_CASE("logical devices: joining refuses tiles that are not of one grid") {
   CHECK(refusal(join({a, a}, {1, 0})) == "logical devices: dims [1, 0] has 0, must be at least 1");
   CHECK(refusal(join({a, a, a}, {2, 1}))
         == "logical devices: dims [2, 1] do not match the 3 tiles given");
-  CHECK(refusal(join({a, counting({2, 3})}, {2, 1}))
+  CHECK(refusal(join({a, counting<std::int32_t>({2, 3})}, {2, 1}))
         == "logical devices: tile 1 is i32[2, 3], tile 0 is i32[2, 2]");
   CHECK(refusal(join({a, tensor::zeros(dtype::f32, {2, 2})}, {2, 1}))
         == "logical devices: tile 1 is f32[2, 2], tile 0 is i32[2, 2]");

@@ -16,10 +16,6 @@ std::vector<float> floats(const per_replica<tensor>& x) {
   return out;
 }
 
-central_storage_strategy central(std::uint32_t n) {
-  return central_storage_strategy{shared_runtime(), cpus(n)};
-}
-
 // --- reduce_to
 
 TEST_CASE(

@@ -530,10 +530,6 @@ TEST_CASE(
 
 // --- one copy for all
 
-central_storage_strategy central(std::uint32_t n) {
-  return central_storage_strategy{shared_runtime(), cpus(n)};
-}
-
 TEST_CASE("SYNC-CEN-5 SYNC-CEN-1 SYNC-CEN-2 SYNC-CEN-3 SYNC-CEN-4 SYNC-ONW-2 central storage") {
   auto s = central(2);
   CHECK(s.num_replicas_in_sync() == 2);

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <troupe/actors/server/server_lane.hpp>
+#include <troupe/core/environment.hpp>
+#include <troupe/core/result.hpp>
+
+namespace troupe {
+
+/// The data plane of a process: a `server_lane` that listens, and the thread that it serves on. Of
+/// a parameter server for its shards, of the coordinator for its blobs. Made and ended by the
+/// process's own thread; `set_incarnation` and `fence` are for any thread.
+class data_server {
+public:
+  /// Listens, then starts the thread, whose name is `thread_name`. Errors: those of
+  /// `server_lane::open`; nothing is left behind then.
+  static result<std::unique_ptr<data_server>> start(const environment& env,
+                                                    server_lane_options options,
+                                                    const std::string& thread_name);
+  /// As `stop`.
+  ~data_server();
+  data_server(const data_server&) = delete;
+  data_server& operator=(const data_server&) = delete;
+
+  /// "host:port" that peers dial, with the port that the system chose.
+  const std::string& address() const { return address_; }
+  /// See server_lane.
+  void set_incarnation(const incarnation& self) { server_->set_incarnation(self); }
+  void fence(const task_id& task, std::uint32_t counter) { server_->fence(task, counter); }
+  /// Closes all channels and waits for the thread. Idempotent.
+  void stop();
+
+private:
+  data_server(std::shared_ptr<server_lane> server, std::string address);
+
+  std::shared_ptr<server_lane> server_;
+  std::unique_ptr<lane> thread_{};
+  std::string address_;
+};
+
+} // namespace troupe
