@@ -14,7 +14,7 @@ enum class planted_bug : std::uint8_t {
   attempt_in_key,            ///< the ledger's key tells attempts apart
   half_a_push,               ///< what has arrived of a push is applied when its channel ends
   settled_applied,           ///< a server applies late operations of closures that have ended
-  pruned_early,              ///< settle lists leave out what came back and waits
+  pruned_early,              ///< completion watermarks leave out what came back and waits
   ids_from_zero,             ///< closure ids begin anew after an error was raised
   missing_fence,             ///< servers take operations from fenced incarnations
   push_not_awaited,          ///< a closure ends before its pushes are acknowledged
@@ -23,7 +23,7 @@ enum class planted_bug : std::uint8_t {
   put_back_lost,             ///< what a lost worker had not begun is forgotten
   cancel_unconfirmed,        ///< a cancel is told before no server can apply what was cancelled
   earlier_attempt_forgotten, ///< an end looks at its last attempt only, not at those before it
-  stale_attempt,             ///< a report of an earlier life or attempt counts
+  stale_attempt,             ///< a report of an earlier session or attempt counts
   last_error_raised,         ///< the last error of a batch is raised, not the first
   passing_error_raised,      ///< an error that passes ends the closure
   innocent_strikes,          ///< closures that had not begun are blamed for a worker's death
