@@ -67,12 +67,12 @@ TEST_CASE("runtime flags: what looks like Troupe's and is not is refused, with t
 TEST_CASE("runtime flags: each kind of program has flags of its own") {
   // --task may be a flag of a program with parameter servers
   CHECK(read_line({"--task", "worker:1"}).given().empty());
-  CHECK(read_line({"--task", "worker:1"}, program_kind::equals).has("--task"));
+  CHECK(read_line({"--task", "worker:1"}, program_kind::peers).has("--task"));
   CHECK(contains(refused_flag([] {
-                   read_line({"--troupe-workers", "3"}, program_kind::equals);
+                   read_line({"--troupe-workers", "3"}, program_kind::peers);
                  }),
                  "--troupe-workers is not supported: this program has no parameter servers"));
-  CHECK(read_line({"--troupe-threads", "3"}, program_kind::equals).has("--troupe-threads"));
+  CHECK(read_line({"--troupe-threads", "3"}, program_kind::peers).has("--troupe-threads"));
 }
 
 TEST_CASE(
