@@ -23,7 +23,7 @@ inline constexpr int priority_max = 3;
 /// The place of a closure. Each closure is in exactly one place.
 enum class closure_place : std::uint8_t {
   outside = 0,   ///< not admitted
-  aside = 1,     ///< waits for values that it takes
+  blocked = 1,   ///< waits for values that it takes
   queued = 2,    ///< may be taken
   in_flight = 3, ///< taken and not ended
   ended = 4

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-// The side of user threads; the coordinator's side is in closure_queue_dispatch.cpp.
+// The side of user threads: `put`, `wait`, `done`, what is raised there and when it stops.
 
 namespace troupe {
 
@@ -108,7 +108,7 @@ result<std::shared_ptr<remote_state>> closure_queue::put(closure c, time_point d
       env_, "queue.accepted",
       {{"term", term_}, {"closure", entry->id.seq}, {"priority", priority}, {"queued", queued()}});
     admit(std::move(entry), then);
-    feed_arrived(then);
+    on_arrived(then);
   } else {
     board_.set_ended(
       *value, remote_status::cancelled,
@@ -240,14 +240,11 @@ void closure_queue::end_everything(after_unlock& then) {
     cancel(*c, because, then);
 }
 
-/// Takes all that wait, aside or not, out first: a cancelled input must not fail its takers, they
-/// go too.
+/// Takes all that wait, blocked or not, out first: a cancelled input must not fail what takes it,
+/// that goes too.
 void closure_queue::cancel_queued(const char* because, after_unlock& then) {
-  takers_.clear();
   auto all = lanes_.move_all();
-  for (auto& [seq, c] : aside_)
-    all.push_back(std::move(c));
-  aside_.clear();
+  blocked_.move_all(all);
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   for (const auto& c : all)
     cancel(*c, because, then);
@@ -256,14 +253,7 @@ void closure_queue::cancel_queued(const char* because, after_unlock& then) {
 /// Those that nobody may hear of yet: in flight, so that the raise waits for the coordinator.
 void closure_queue::cancel_unacknowledged(const char* because, after_unlock& then) {
   auto some = lanes_.move_unacknowledged();
-  for (auto at = aside_.begin(); at != aside_.end();) {
-    if (!at->second->unacknowledged) {
-      ++at;
-      continue;
-    }
-    some.push_back(std::move(at->second));
-    at = aside_.erase(at);
-  }
+  blocked_.move_unacknowledged(some);
   for (auto& c : some) {
     auto why = cancellation(*c, because);
     end_when_confirmed(std::move(c), remote_status::cancelled, std::move(why), then);
@@ -295,7 +285,7 @@ closure_counts closure_queue::counts() const {
 closure_levels closure_queue::levels() const {
   std::lock_guard lock{mutex_};
   return {.queued = queued(),
-          .waiting_for_inputs = aside_.size(),
+          .waiting_for_inputs = blocked_.size(),
           .in_flight = in_flight_,
           .tagged_queued = lanes_.tagged_size(),
           .tagged_in_flight = flying_.size() - in_flight_,

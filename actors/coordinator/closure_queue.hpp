@@ -11,9 +11,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include <troupe/actors/coordinator/blocked_closures.hpp>
 #include <troupe/actors/coordinator/closure.hpp>
 #include <troupe/actors/coordinator/closure_lanes.hpp>
 #include <troupe/core/environment.hpp>
@@ -119,7 +119,7 @@ failure input_failure(const remote_state& input);
 ///
 /// Order: the highest priority class first; inside a class in closure order, also for what comes
 /// back. A closure with `options.worker` is taken by that worker only. A closure that takes values
-/// waits aside, outside its class, until all are `ready` (an `aborted` one will be rebuilt and is
+/// waits outside its class until all are `ready` (an `aborted` one will be rebuilt and is
 /// waited for); when one failed or was cancelled, the closure fails with `input_failed`. That is an
 /// error like any other: the first one recorded is raised, so in the batch of the original error
 /// nothing is raised twice, and a closure scheduled later with a value that has failed is not
@@ -256,7 +256,7 @@ private:
   bool all_ended() const {
     return queued() == 0 && (in_flight_ == 0 || planted(planted_bug::join_too_early));
   }
-  std::size_t queued() const { return lanes_.size() + aside_.size(); }
+  std::size_t queued() const { return lanes_.size() + blocked_.size(); }
   result<void> wait_for_room(unique_lock& lock, time_point deadline, after_unlock& then);
   failure raise(unique_lock& lock, time_point deadline, after_unlock& then);
   void end_everything(after_unlock& then);
@@ -270,9 +270,8 @@ private:
   // -- places --
   void admit(queued_closure_ptr c, after_unlock& then);
   void make_takeable(queued_closure_ptr c, after_unlock& then);
-  bool watch_inputs(const queued_closure_ptr& c, const remote_state*& broken);
-  void feed(const remote_state& input, after_unlock& then);
-  void feed_arrived(after_unlock& then);
+  void on_ready(const remote_state& input, after_unlock& then);
+  void on_arrived(after_unlock& then);
   void hand_out(queued_closure_ptr c, std::uint32_t worker, std::vector<closure_ptr>& to);
   void enter_flight(queued_closure_ptr c);
   queued_closure_ptr leave_flight(const closure_ptr& c);
@@ -301,9 +300,7 @@ private:
   std::size_t joiners_ = 0;           ///< inside wait()
 
   closure_lanes lanes_{};
-  std::map<std::uint64_t, queued_closure_ptr> aside_{}; ///< by seq
-  std::unordered_map<const remote_state*, std::vector<queued_closure_ptr>>
-    takers_{};                               ///< looked up only
+  blocked_closures blocked_{};
   std::vector<queued_closure_ptr> flying_{}; ///< in flight, tagged ones too, in no order
   std::vector<closure_end> unconfirmed_{};   ///< in flight, and not taken by the coordinator
   std::atomic<bool> any_unconfirmed_{false};

@@ -1,30 +1,19 @@
 #include <troupe/actors/coordinator/coordinator.hpp>
 
 #include <troupe/core/caf_relay.hpp>
-#include <troupe/core/planted.hpp>
 #include <troupe/core/readable_name.hpp>
-#include <troupe/messages/admission.hpp>
 #include <troupe/messages/closures.hpp>
+#include <troupe/messages/links.hpp>
+#include <troupe/messages/membership.hpp>
 #include <troupe/messages/program.hpp>
+#include <troupe/messages/server_statistics.hpp>
 #include <troupe/messages/settlement.hpp>
-#include <troupe/messages/terms.hpp>
 #include <troupe/messages/tick.hpp>
 #include <troupe/messages/variables.hpp>
 
 #include <algorithm>
 
 namespace troupe {
-
-namespace {
-
-failure answer_failure(const std::string& text, std::uint32_t server) {
-  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
-                                               + text + std::string{server_lost_advice});
-  why.where.task = {.job = job_kind::ps, .index = server};
-  return why;
-}
-
-} // namespace
 
 coordinator_state::coordinator_state(interface::pointer self, const environment& env,
                                      std::shared_ptr<coordinator_shared> shared,
@@ -69,7 +58,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
 
 message_header
 coordinator_state::header_for(const incarnation& receiver) {
-  return {.term = term_,
+  return {.term = election_.term(),
           .epoch = epoch_,
           .from = {.job = job_kind::chief, .index = 0},
           .sender = {.counter = 0, .nonce = nonce_},
@@ -77,165 +66,55 @@ coordinator_state::header_for(const incarnation& receiver) {
           .request = static_cast<request_no>(++next_request_)};
 }
 
-// --- members
-// ----------------------------------------------------------------------------------------------------
-
-void coordinator_state::on_joined(member_joined& msg) {
-  epoch_ = std::max(epoch_, msg.current.epoch);
-  if (ending_)
-    return;
-  if (options_.on_member)
-    options_.on_member(msg.who.task, msg.who.inc.counter, true);
-  if (msg.who.task.job == job_kind::worker && options_.end_link) {
-    auto index = msg.who.task.index;
-    joining_[index] = std::move(msg);
-    meet(index);
-  } else if (msg.who.task.job == job_kind::worker)
-    worker_joined(msg);
-  else if (msg.who.task.job == job_kind::ps)
-    server_joined(msg);
+failure coordinator_state::answer_failure(const std::string& text, std::uint32_t server) {
+  auto why = make_failure(errc::unavailable, "ps:" + std::to_string(server) + " does not answer: "
+                                               + text + std::string{server_lost_advice});
+  why.where.task = {.job = job_kind::ps, .index = server};
+  return why;
 }
 
-void coordinator_state::on_linked(worker_linked& msg) {
-  if (!msg.here.value)
-    return mark(env_, "coordinator.stranger_refused");
-  auto index = msg.task.index;
-  linked_[index] = std::move(msg);
-  meet(index);
-}
-
-/// A worker of another process is there once it is a member and its link is up: what it is told
-/// then travels on that link alone.
-void coordinator_state::meet(std::uint32_t index) {
-  auto who = joining_.find(index);
-  auto link = linked_.find(index);
-  if (ending_ || who == joining_.end() || link == linked_.end()
-      || who->second.who.inc != link->second.inc)
-    return;
-  auto msg = std::move(who->second);
-  msg.handle = std::move(link->second.handle);
-  joining_.erase(who);
-  linked_.erase(link);
-  worker_joined(msg);
-}
-
-void coordinator_state::on_link_ended(const link_ended& msg) {
-  if (!msg.here.value)
-    return mark(env_, "coordinator.stranger_refused");
-  auto index = msg.task.index;
-  if (auto at = linked_.find(index); at != linked_.end() && at->second.inc == msg.inc)
-    linked_.erase(at);
-  if (!core_.is_up(index, msg.inc))
-    return;
-  links_.at(index).over = true;
-  if (losing_.contains(index))
-    return last_words_came(index);
-  if (msg.clean || ending_)
-    return;
-  mark(env_, "coordinator.link_lost");
-  tell(self_, membership_,
-       fence_member{.task = msg.task, .inc = msg.inc, .reason = "link lost: " + msg.reason});
-}
-
-void coordinator_state::worker_joined(const member_joined& msg) {
-  auto index = msg.who.task.index;
-  if (losing_.contains(index)) // nobody speaks on its last incarnation's link any more
-    last_words_came(index);
-  if (links_.contains(index)) { // the loss of its last incarnation is on its way here
-    mark(env_, "coordinator.worker_replaced");
-    worker_lost(index,
-                {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
+void coordinator_state::on_tick(tick& msg) {
+  switch (msg.what) {
+    case settle_timer:
+      if (settlement_.timer_ended() && queue())
+        send_settle_list();
+      break;
+    case last_words_timer:
+      if (auto index = losing_.timed_out(msg.number)) {
+        mark(env_, "coordinator.last_words_missing");
+        last_words_came(*index);
+      }
+      break;
+    case recall_timer:
+      recall_timer_set_ = false;
+      maybe_recall();
+      break;
+    case quiesce_timer:
+      if (!barrier_.is_current(msg.number))
+        break;
+      if (!barrier_.taking()) {
+        watch_quiesce();
+        break;
+      }
+      cut_over(barrier_.no_answer());
+      dispatch();
+      break;
+    default: break;
   }
-  auto handle = caf::actor_cast<worker_actor>(msg.handle);
-  links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
-  core_.worker_up(index, msg.who.inc, options_.lanes);
-  admit(handle, msg.who.inc);
-  trace(env_, "coordinator.worker_joined",
-        {{"worker", index}, {"incarnation", msg.who.inc.counter}});
-  if (queue())
-    queue()->set_live_workers(core_.live());
-  check_started();
-  dispatch();
-}
-
-void coordinator_state::admit(const worker_actor& worker, const incarnation& inc) {
-  admit_worker msg{.header = header_for(inc), .data_address = options_.data_address};
-  for (const auto& [id, spec] : variables_)
-    msg.variables.push_back(spec);
-  for (const auto& [id, order] : resources_)
-    msg.resources.push_back(order);
-  tell(self_, worker, std::move(msg));
-}
-
-void coordinator_state::server_joined(const member_joined& msg) {
-  auto index = msg.who.task.index;
-  servers_[index] = {.who = msg.who, .handle = caf::actor_cast<parameter_server_actor>(msg.handle)};
-  grant(index);
-}
-
-void coordinator_state::grant(std::uint32_t index) {
-  auto& s = servers_.at(index);
-  auto inc = s.who.inc;
-  auto asked = term_;
-  ask(
-    self_, s.handle, std::chrono::milliseconds{options_.grant_ms},
-    grant_term{.header = header_for(inc)},
-    [this, index, inc, asked](term_answer& answer) { on_grant(index, inc, asked, answer); },
-    [this, index, inc, asked](const std::string& why) {
-      trace(env_, "coordinator.grant_failed", {{"server", index}, {"why", why}});
-      auto at = servers_.find(index); // silent: membership decides whether it is gone
-      if (at != servers_.end() && at->second.who.inc == inc && asked == term_ && !ending_)
-        grant(index);
-    });
-}
-
-/// @pre nothing is dispatched yet.
-void coordinator_state::raise_term(term_no above) {
-  mark(env_, "coordinator.term_raised");
-  term_ = next(above);
-  for (auto& [i, s] : servers_) {
-    s.ready = false;
-    grant(i);
-  }
-  for (auto& [i, link] : links_) // servers would refuse what workers send under the term before
-    admit(link.handle, core_.workers().at(i).inc);
-}
-
-/// `asked`: the term that the server was asked for; what it says of another one is of no use.
-void coordinator_state::on_grant(std::uint32_t index, const incarnation& inc, term_no asked,
-                                 term_answer& answer) {
-  auto at = servers_.find(index);
-  if (at == servers_.end() || at->second.who.inc != inc)
-    return;
-  if (asked != term_)
-    return mark(env_, "coordinator.late_grant_dropped");
-  if (answer.why.code == errc::superseded
-      && !queue()) { // nothing is dispatched yet: take a higher term, from all again
-    raise_term(answer.highest);
-    return;
-  }
-  if (answer.why.code != errc::none) {
-    mark(env_, "coordinator.superseded");
-    shared_->started->set(answer.why);
-    if (queue())
-      queue()->stop(answer.why);
-    return;
-  }
-  at->second.ready = true;
-  at->second.settled_list = list_no_; // it holds nothing that earlier lists speak of
-  confirm_settled();
-  trace(env_, "coordinator.term_granted", {{"server", index}, {"term", term_}});
-  check_started();
 }
 
 void coordinator_state::check_started() {
   if (queue() || core_.live() < std::max(options_.start_workers, 1u) || ending_)
     return;
-  for (std::uint32_t i = 0; i < options_.servers; ++i) {
-    auto task = options_.server_tasks.empty() ? i : options_.server_tasks.at(i);
-    if (auto at = servers_.find(task); at == servers_.end() || !at->second.ready)
-      return;
-  }
+  std::vector<std::uint32_t> needed;
+  for (std::uint32_t i = 0; i < options_.servers; ++i)
+    needed.push_back(options_.server_tasks.empty() ? i : options_.server_tasks.at(i));
+  if (!election_.have_granted(needed))
+    return;
+  start_queue();
+}
+
+void coordinator_state::start_queue() {
   auto handle = self_handle<coordinator_actor>(self_);
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(handle);
   auto poke =
@@ -246,7 +125,7 @@ void coordinator_state::check_started() {
   auto limits = options_.queue;
   limits.max_strikes = options_.max_strikes;
   shared_->queue = std::make_unique<closure_queue>(
-    env_, shared_->board, term_, limits,
+    env_, shared_->board, election_.term(), limits,
     closure_queue_hooks{
       .on_work =
         [poke, weak, shared = shared_.get()] {
@@ -268,347 +147,7 @@ void coordinator_state::check_started() {
   shared_->queue->set_live_workers(core_.live());
   shared_->blobs->take_results_if(
     [queue = shared_->queue.get()](const closure_id& id) { return queue->in_flight(id); });
-  shared_->started->set(term_);
-}
-
-void coordinator_state::on_lost(member_lost& msg) {
-  epoch_ = std::max(epoch_, msg.current.epoch);
-  if (!msg.clean)
-    ++shared_->fenced;
-  if (options_.on_member)
-    options_.on_member(msg.who.task, msg.who.inc.counter, false);
-  if (msg.who.task.job == job_kind::worker) {
-    if (auto at = joining_.find(msg.who.task.index);
-        at != joining_.end() && at->second.who.inc == msg.who.inc)
-      joining_.erase(at);
-    if (core_.is_up(msg.who.task.index, msg.who.inc))
-      await_last_words(msg.who.task.index, msg);
-  } else if (msg.who.task.job == job_kind::ps) {
-    auto at = servers_.find(msg.who.task.index);
-    if (at != servers_.end() && at->second.who.inc == msg.who.inc)
-      server_lost(msg.who.task.index, msg);
-  }
-}
-
-/// What it has begun and ended decides whom its loss is blamed on.
-void coordinator_state::await_last_words(std::uint32_t index, member_lost& msg) {
-  const auto& w = core_.workers().at(index);
-  if (!options_.end_link || msg.clean || links_.at(index).over || w.flights.empty()
-      || given_up_.contains(index))
-    return worker_lost(index, msg);
-  core_.set_leaving(index);
-  const std::uint64_t number = (std::uint64_t{index} << 32) | msg.who.inc.counter;
-  losing_[index] = std::move(msg);
-  tell_after(self_, self_handle<coordinator_actor>(self_),
-             std::chrono::milliseconds{options_.last_words_ms},
-             tick{.what = last_words_timer, .number = number});
-}
-
-/// @pre its loss waits.
-void coordinator_state::last_words_came(std::uint32_t index) {
-  auto msg = std::move(losing_.at(index));
-  worker_lost(index, msg);
-}
-
-void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg) {
-  losing_.erase(index);
-  if (options_.end_link)
-    options_.end_link({.job = job_kind::worker, .index = index}, core_.workers().at(index).inc);
-  auto flights = core_.worker_down(index);
-  links_.erase(index);
-  trace(env_, "coordinator.worker_lost",
-        {{"worker", index},
-         {"flights", flights.size()},
-         {"reason", msg.reason},
-         {"clean", msg.clean ? 1 : 0}});
-  if (!queue())
-    return;
-  queue()->set_live_workers(core_.live());
-  // a flight that a give-up or our own fence took is not the closure's fault; neither is a clean
-  // leave
-  const bool blamed = given_up_.erase(index) == 0 && !msg.clean;
-  const auto blames = blame_of(flights, options_.lanes);
-  for (std::size_t i = 0; i < flights.size(); ++i) {
-    if (i >= options_.lanes && planted(planted_bug::put_back_lost))
-      continue;
-    attempt_loss from{task_id{.job = job_kind::worker, .index = index}};
-    from.doubted = blamed && blames[i] == blame::doubted;
-    from.reason = msg.reason;
-    lost_flight(flights[i],
-                blamed && blames[i] == blame::begun ? put_back_reason::worker_lost_running
-                                                    : put_back_reason::worker_lost_waiting,
-                std::move(from));
-  }
-  if (!flights.empty())
-    mark(env_, "coordinator.worker_died_with_closures");
-  ask_to_confirm();
-  check_quiet();
-  dispatch();
-}
-
-/// Its attempt may have reached some servers, and may still have operations in their buffers.
-void coordinator_state::lost_flight(const flight& what, put_back_reason reason, attempt_loss from) {
-  forget_blobs(*what.what);
-  if (quiescing_)
-    mark(env_, "coordinator.worker_died_during_cut");
-  from.unacknowledged = true;
-  put_back(what, reason, std::move(from));
-}
-
-/// After an attempt that was lost: it runs again, if it may.
-void coordinator_state::put_back(const flight& what, put_back_reason reason, attempt_loss from) {
-  note_partial(what.what);
-  if (!queue()->put_back(what.what, reason, from))
-    return;
-  ++shared_->retried;
-  if (reason == put_back_reason::worker_lost_running)
-    say_struck(what, from);
-}
-
-/// At the first strike, and then ever more rarely: a closure may be allowed any number.
-void coordinator_state::say_struck(const flight& what, const attempt_loss& from) {
-  const auto& c = *what.what;
-  if (!options_.say || (c.strikes & (c.strikes - 1)) != 0)
-    return;
-  const auto limit = queue()->strikes_max(c);
-  const auto left = limit - std::min(limit, c.strikes);
-  auto line = queue()->describe(c) + ": attempt " + std::to_string(value_of(what.attempt)) + ", on "
-              + to_string(from.worker) + ", was lost"
-              + (from.how.empty() ? " with that worker (" + from.reason + ")" : ": " + from.how);
-  line += limit == 0 ? "; it is retried without limit"
-                     : "; it is retried, and fails as poisoned if this happens "
-                         + std::to_string(left) + " more time" + (left == 1 ? "" : "s");
-  options_.say(line);
-}
-
-void coordinator_state::server_lost(std::uint32_t index, const member_lost& msg) {
-  servers_.erase(index);
-  trace(env_, "coordinator.server_lost", {{"server", index}, {"reason", msg.reason}});
-  auto is_on = [&](const variable_spec& v) {
-    return std::any_of(v.shards.begin(), v.shards.end(),
-                       [&](const auto& s) { return s.server == index; });
-  };
-  if (std::any_of(variables_.begin(), variables_.end(),
-                  [&](const auto& v) { return is_on(v.second); }))
-    servers_lost_.insert(index);
-  std::vector<std::uint64_t> making; // also what it had answered for: its shards went with it
-  for (const auto& [number, c] : creations_)
-    if (std::any_of(c.specs.begin(), c.specs.end(), is_on))
-      making.push_back(number);
-  for (auto number : making)
-    end_creation(number, index, answer_failure("the server was lost: " + msg.reason, index));
-  confirm_settled();
-}
-
-void coordinator_state::give_up_worker(std::uint32_t index, const std::string& reason) {
-  given_up_.insert(index);
-  core_.set_leaving(index);
-  const auto& w = core_.workers().at(index);
-  tell(self_, membership_,
-       fence_member{
-         .task = {.job = job_kind::worker, .index = index}, .inc = w.inc, .reason = reason});
-}
-
-void coordinator_state::on_lanes(lanes_seen& msg) {
-  auto at = links_.find(msg.task.index);
-  if (at == links_.end() || !core_.is_up(msg.task.index, msg.inc))
-    return;
-  at->second.lanes = std::move(msg.lanes);
-  for (const auto& lane : at->second.lanes)
-    if (lane.closure.seq != 0)
-      core_.begun(msg.task.index, lane.closure, lane.attempt);
-  bool stuck = is_stuck(msg.task.index);
-  if (stuck == core_.workers().at(msg.task.index).stuck)
-    return;
-  core_.set_stuck(msg.task.index, stuck);
-  trace(env_, "coordinator.worker_stuck", {{"worker", msg.task.index}, {"stuck", stuck ? 1 : 0}});
-  dispatch();
-}
-
-/// A lane that has not entered Troupe for max(30 s, 20 x the function's median).
-bool coordinator_state::is_stuck(std::uint32_t index) const {
-  constexpr std::uint64_t stuck_ms_min = 30'000;
-  for (const auto& lane : links_.at(index).lanes) {
-    if (lane.closure.seq == 0 && lane.silent_ms >= stuck_ms_min) // a resource is being built
-      return true;
-    for (const auto& f : core_.workers().at(index).flights)
-      if (f.what->id == lane.closure
-          && lane.silent_ms
-               >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
-        return true;
-  }
-  return false;
-}
-
-caf::result<variable_answer> coordinator_state::on_create(request_variable& msg) {
-  auto promise = self_->make_response_promise<variable_answer>();
-  auto plan = [&]() -> result<variable_spec> {
-    if (!core_.is_up(msg.header.from.index, msg.header.sender))
-      return make_failure(errc::fenced, "create variable: the worker is no longer a member");
-    std::lock_guard lock{shared_->plan_mutex};
-    if (!shared_->plan_variable)
-      return make_failure(errc::wrong_state,
-                          "create variable '" + msg.wanted.name + "': no strategy exists");
-    return shared_->plan_variable(msg.wanted);
-  }();
-  if (!plan) {
-    promise.deliver(variable_answer{.why = plan.error()});
-    return promise;
-  }
-  auto answer = [promise, spec = *plan](const failure& why) mutable {
-    promise.deliver(why.code == errc::none ? variable_answer{.why = {}, .made = spec}
-                                           : variable_answer{.why = why});
-  };
-  if (variables_.contains(plan->id)) { // made before, and every server said so
-    answer({});
-    return promise;
-  }
-  for (auto& [number, c] : creations_) // a lane that asks again, or another one
-    if (c.specs.front().id == plan->id) {
-      c.waiting.push_back(std::move(answer));
-      return promise;
-    }
-  create_shards_on_servers({*plan}, true, std::move(answer));
-  return promise;
-}
-
-// --- program calls
-// ----------------------------------------------------------------------------------------------
-
-void coordinator_state::create_variables(std::vector<variable_spec> specs,
-                                         std::shared_ptr<promise_slot<bool>> done) {
-  struct answered_at_least { // should this actor end before the servers have answered
-    explicit answered_at_least(std::shared_ptr<promise_slot<bool>> to) : done{std::move(to)} {}
-    ~answered_at_least() {
-      done->set(make_failure(errc::unavailable, "the coordinator has ended"));
-    }
-    answered_at_least(const answered_at_least&) = delete;
-    answered_at_least& operator=(const answered_at_least&) = delete;
-    std::shared_ptr<promise_slot<bool>> done;
-  };
-  auto guard = std::make_shared<answered_at_least>(std::move(done));
-  create_shards_on_servers(std::move(specs), false, [guard](const failure& why) {
-    if (why.code == errc::none)
-      guard->done->set(true);
-    else
-      guard->done->set(why);
-  });
-}
-
-void coordinator_state::create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
-                                                 std::function<void(const failure&)> done) {
-  std::map<std::uint32_t, std::vector<variable_spec>> by_server;
-  for (const auto& spec : specs)
-    for (const auto& shard : spec.shards)
-      if (auto& list = by_server[shard.server]; list.empty() || list.back().id != spec.id)
-        list.push_back(spec);
-  creation made{.number = ++last_creation_,
-                .specs = std::move(specs),
-                .left = {},
-                .of_step = of_step,
-                .waiting = {}};
-  made.waiting.push_back(std::move(done));
-  for (const auto& [index, list] : by_server)
-    made.left.insert(index);
-  const auto number = made.number;
-  creations_.emplace(number, std::move(made));
-  for (const auto& [index, list] : by_server)
-    if (auto at = servers_.find(index); at == servers_.end() || !at->second.ready)
-      return end_creation(number, index, answer_failure("the server is not a member", index));
-  for (auto& [index, list] : by_server)
-    ask_creation(number, index, std::move(list), 0, env_.clock.now());
-}
-
-/// Again and again, for as long as the server makes more. `since`: when it had made no more than
-/// `made_bytes`.
-void coordinator_state::ask_creation(std::uint64_t number, std::uint32_t index,
-                                     std::vector<variable_spec> list, std::uint64_t made_bytes,
-                                     time_point since) {
-  auto& s = servers_.at(index);
-  create_shards msg{.header = header_for(s.who.inc),
-                    .creation = number,
-                    .report_ms = options_.request_ms / 4,
-                    .variables = list};
-  ask(
-    self_, s.handle, request_timeout(), std::move(msg),
-    [this, number, index, list = std::move(list), made_bytes,
-     since](creation_answer& answer) mutable {
-      if (!creations_.contains(number))
-        return;
-      if (!answer.working)
-        return end_creation(number, index, answer.why);
-      const auto now = env_.clock.now();
-      if (answer.made_bytes != made_bytes)
-        since = now;
-      else if (now - since >= request_timeout())
-        return end_creation(number, index,
-                            answer_failure("no progress in creating its shards for "
-                                             + std::to_string(to_ms(now - since)) + " ms",
-                                           index));
-      if (!servers_.contains(index)) // its loss has ended the creation
-        return;
-      ask_creation(number, index, std::move(list), answer.made_bytes, since);
-    },
-    [this, number, index](const std::string& why) {
-      end_creation(number, index, answer_failure(why, index));
-    });
-}
-
-/// The part of one server, or all of it when that failed: then no shard of it stays anywhere.
-void coordinator_state::end_creation(std::uint64_t number, std::uint32_t index,
-                                     const failure& why) {
-  auto at = creations_.find(number);
-  if (at == creations_.end())
-    return;
-  at->second.left.erase(index);
-  if (why.code == errc::none && !at->second.left.empty())
-    return;
-  auto ended = std::move(at->second);
-  creations_.erase(at);
-  if (why.code == errc::none)
-    announce(ended.specs);
-  else
-    for (const auto& spec : ended.specs) {
-      mark(env_, "coordinator.creation_undone");
-      drop_variable(spec.id);
-      std::lock_guard lock{shared_->plan_mutex};
-      if (ended.of_step && shared_->forget_variable)
-        shared_->forget_variable(spec.id);
-    }
-  for (auto& done : ended.waiting)
-    done(why);
-}
-
-/// From now on every worker knows them, also one that joins later.
-void coordinator_state::announce(const std::vector<variable_spec>& specs) {
-  for (const auto& spec : specs)
-    variables_[spec.id] = spec;
-  for (auto& [index, link] : links_)
-    tell(self_, link.handle,
-         add_variables{.header = header_for(core_.workers().at(index).inc), .variables = specs});
-}
-
-void coordinator_state::drop_variable(variable_id id) {
-  variables_.erase(id);
-  for (auto& [index, s] : servers_)
-    ask(
-      self_, s.handle, request_timeout(),
-      drop_shards{.header = header_for(s.who.inc), .variables = {id}}, [](done_answer&) {},
-      [](const std::string&) {});
-}
-
-void coordinator_state::make_resource(resource_order order) {
-  resources_[order.id] = order;
-  for (auto& [index, link] : links_)
-    tell(self_, link.handle,
-         make_resources{.header = header_for(core_.workers().at(index).inc), .orders = {order}});
-}
-
-void coordinator_state::drop_resource(resource_id id) {
-  resources_.erase(id);
-  for (auto& [index, link] : links_)
-    tell(self_, link.handle,
-         drop_resources{.header = header_for(core_.workers().at(index).inc), .ids = {id}});
+  shared_->started->set(election_.term());
 }
 
 void coordinator_state::statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done) {
@@ -654,6 +193,19 @@ void coordinator_state::server_members(
   done->set(std::move(out));
 }
 
+void coordinator_state::tell_start(std::shared_ptr<promise_slot<start_state>> done) const {
+  start_state out;
+  for (const auto& [index, s] : servers_) {
+    out.servers.insert(index);
+    if (election_.has_granted(index))
+      out.ready_servers.insert(index);
+  }
+  for (const auto& [index, link] : links_)
+    out.workers.insert(index);
+  out.linking = rendezvous_.waiting_members();
+  done->set(std::move(out));
+}
+
 void coordinator_state::no_worker_will_come(failure why) {
   trace(env_, "coordinator.no_worker_will_come", {{"why", why.text}});
   if (queue())
@@ -667,7 +219,7 @@ void coordinator_state::end_cluster_now(cluster_end how) {
   if (queue())
     queue()->stop();
   std::string lost;
-  for (const auto index : servers_lost_)
+  for (const auto index : catalogue_.lost_servers())
     lost += (lost.empty() ? "ps:" : ", ps:") + std::to_string(index);
   if (!lost.empty() && !how.meant && how.why.code == errc::none)
     how.why = make_failure(errc::unavailable, "the program ended");
@@ -677,20 +229,6 @@ void coordinator_state::end_cluster_now(cluster_end how) {
   tell(self_, membership_,
        end_cluster{.why = std::move(how.why), .members_stay = how.members_stay});
   self_->quit();
-}
-
-void coordinator_state::tell_start(std::shared_ptr<promise_slot<start_state>> done) const {
-  start_state out;
-  for (const auto& [index, s] : servers_) {
-    out.servers.insert(index);
-    if (s.ready)
-      out.ready_servers.insert(index);
-  }
-  for (const auto& [index, link] : links_)
-    out.workers.insert(index);
-  for (const auto& [index, msg] : joining_)
-    out.linking.insert(index);
-  done->set(std::move(out));
 }
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,

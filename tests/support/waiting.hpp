@@ -11,7 +11,7 @@
 namespace troupe::testing {
 
 /// More than any wait of a green test takes; a red one ends by it.
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// The monotonic clock, which is the same in all processes of a machine.
 inline std::int64_t now_ns() {

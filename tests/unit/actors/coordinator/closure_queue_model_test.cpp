@@ -51,7 +51,7 @@ public:
     }));
   }
   std::size_t queued() const {
-    return count(closure_place::queued, false) + count(closure_place::aside, false);
+    return count(closure_place::queued, false) + count(closure_place::blocked, false);
   }
 
   void admit(std::uint64_t seq) {
@@ -62,7 +62,7 @@ public:
       if (status == remote_status::failed || status == remote_status::cancelled)
         return end_or_wait(seq, remote_status::failed, errc::input_failed);
       if (status != remote_status::ready)
-        c.place = closure_place::aside;
+        c.place = closure_place::blocked;
     }
   }
 
@@ -79,7 +79,7 @@ public:
     raising = true;
     for (auto& [seq, c] : all)
       if (!c.tag && c.unacknowledged
-          && (c.place == closure_place::queued || c.place == closure_place::aside))
+          && (c.place == closure_place::queued || c.place == closure_place::blocked))
         end_or_wait(seq, remote_status::cancelled, errc::cancelled);
   }
 
@@ -93,7 +93,7 @@ public:
         error = code;
     }
     for (auto& [other, d] : all)
-      if (!raising && d.place == closure_place::aside
+      if (!raising && d.place == closure_place::blocked
           && std::count(d.inputs.begin(), d.inputs.end(), seq) > 0)
         admit(other);
   }
@@ -147,7 +147,7 @@ public:
 
   errc finish_raise() {
     for (auto& [seq, c] : all)
-      if (!c.tag && (c.place == closure_place::queued || c.place == closure_place::aside))
+      if (!c.tag && (c.place == closure_place::queued || c.place == closure_place::blocked))
         end(seq, remote_status::cancelled, errc::cancelled);
     raising = false;
     return *std::exchange(error, std::nullopt);
@@ -363,7 +363,7 @@ private:
   void compare() {
     const auto levels = world_->queue->levels();
     CHECK(levels.queued == model_.queued());
-    CHECK(levels.waiting_for_inputs == model_.count(closure_place::aside, false));
+    CHECK(levels.waiting_for_inputs == model_.count(closure_place::blocked, false));
     CHECK(levels.in_flight == model_.count(closure_place::in_flight, false));
     CHECK(levels.tagged_queued == model_.count(closure_place::queued, true));
     CHECK(levels.tagged_in_flight == model_.count(closure_place::in_flight, true));
