@@ -152,16 +152,16 @@ void overlap(bench::report& report, tr::device_context& d) {
       auto here =
         dev.copy(up, x, p.in[static_cast<std::size_t>(i)], bytes, tr::copy_kind::host_to_device)
           .value_or_throw();
-      d.depends(compute, here);
+      d.wait_event(compute, here);
       for (int k = 0; k < pipeline::passes; ++k)
         d.enqueue(compute, {.name = "scale", .run = [=](const tr::launch_site& at) {
                               return tr::cuda_answer(cuda::scale(1.0f, x, x, n, at.stream));
                             }});
-      d.depends(reduce, d.mark(compute));
+      d.wait_event(reduce, d.record_event(compute));
       auto done = d.submit(reduce, {.name = "add", .run = [=](const tr::launch_site& at) {
                                       return tr::cuda_answer(cuda::add(x, x, sum, n, at.stream));
                                     }});
-      d.depends(down, done);
+      d.wait_event(down, done);
       (void)dev
         .copy(down, p.out[static_cast<std::size_t>(i)], sum, bytes, tr::copy_kind::device_to_host)
         .value_or_throw();

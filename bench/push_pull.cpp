@@ -1,7 +1,7 @@
 // How fast tensors go between parameter servers and workers: one server, two workers that pull and
 // push at the same time, over each way that Troupe has; beside it what bare sockets and bare copies
 // reach. Everything is the production path: closures on workers, the parameter client, the
-// server's lane, the optimizer's update. A pull or a push is whole: staged, checked, applied.
+// server's thread, the optimizer's update. A pull or a push is whole: staged, checked, applied.
 #include <array>
 #include <atomic>
 #include <exception>

@@ -90,7 +90,7 @@ function(troupe_add_cuda target)
   if(TROUPE_HAS_NCCL)
     list(APPEND cuda_definitions TROUPE_HAS_NCCL)
   endif()
-  set(users cuda_table.cpp ops.cpp ops_nn.cpp ops_updates.cpp detail/matrix_products.cpp detail/nccl.cpp
+  set(users cuda_backend.cpp ops.cpp ops_nn.cpp ops_updates.cpp detail/matrix_products.cpp detail/nccl.cpp
       detail/ops_support.cpp)
   list(TRANSFORM users PREPEND "${PROJECT_SOURCE_DIR}/device/")
   set_source_files_properties(${users} PROPERTIES COMPILE_DEFINITIONS "${cuda_definitions}" COMPILE_OPTIONS

@@ -140,7 +140,7 @@ void tell(Self* self, const Handle& to, T x) {
       self->context());
 }
 
-/// `tell` from outside any actor: user threads and lanes.
+/// `tell` from outside any actor: user threads and compute threads.
 template <class Handle, class T>
 requires accepts<Handle, T>
 void tell_from_outside(const Handle& to, T x) {

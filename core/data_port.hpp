@@ -9,16 +9,16 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/time.hpp>
 
-/// The data plane's port: ordered byte channels that the calling lane drives itself. Nothing here
+/// The data plane's port: ordered byte channels that the calling thread drives itself. Nothing here
 /// runs a thread.
 namespace troupe {
 
 using const_bytes = std::span<const std::byte>;
 using mutable_bytes = std::span<std::byte>;
 
-/// An end of an ordered, reliable byte stream. Never blocks. One lane at a time; or, once something
-/// was received, one lane that sends and one that makes all other calls, and that closes only while
-/// nothing is being sent.
+/// An end of an ordered, reliable byte stream. Never blocks. One thread at a time; or, once
+/// something was received, one thread that sends and one that makes all other calls, and that
+/// closes only while nothing is being sent.
 class channel {
 public:
   virtual ~channel() = default;
@@ -68,7 +68,7 @@ public:
   virtual std::string address() const = 0;
 };
 
-/// The things that a lane waits on: channels, listeners and a wake-up from other threads.
+/// The things that a thread waits on: channels, listeners and a wake-up from other threads.
 class channel_poller {
 public:
   virtual ~channel_poller() = default;
@@ -89,7 +89,8 @@ public:
   virtual ~data_transport() = default;
   /// `address`: "host:port", port 0 lets the system choose. `address_in_use` names it.
   virtual result<std::unique_ptr<channel_listener>> listen(const std::string& address) = 0;
-  /// Waits on the calling lane. `connect_failed`: refused; `deadline`; `unavailable`: no way there.
+  /// Waits on the calling thread. `connect_failed`: refused; `deadline`; `unavailable`: no way
+  /// there.
   virtual result<std::unique_ptr<channel>> connect(const std::string& address,
                                                    time_point deadline) = 0;
   virtual std::unique_ptr<channel_poller> make_poller() = 0;

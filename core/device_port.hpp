@@ -16,7 +16,7 @@
 
 /// The device plane's port: one thin table of functions for each kind of device, as a vendor's
 /// runtime offers them. What decides (order, pools, health, time-outs) stands above it in device/
-/// and runs the same on CPU lanes, CUDA and a device that a test or the simulator made up.
+/// and runs the same on CPU devices, CUDA and a device that a test or the simulator made up.
 namespace troupe {
 
 enum class device_kind : std::uint8_t { cpu = 0, gpu = 1 };
@@ -87,15 +87,16 @@ struct native_comm {
   void* handle = nullptr;
 };
 
-/// The place where an operation runs: `stream` is a `cudaStream_t` on a GPU, null on a CPU lane.
+/// The place where an operation runs: `stream` is a `cudaStream_t` on a GPU, null on a CPU device.
 struct launch_site {
   device_id device{};
   void* stream = nullptr;
 };
 
 /// An operation for a stream. On a GPU `run` is called at once, on the submitting thread, and only
-/// enqueues; on a CPU it is called on the stream's lane and computes. What it works on stays alive
-/// until the operation has ended: by what `run` owns on a CPU, by the pool's stream order on a GPU.
+/// enqueues; on a CPU it is called on the stream's thread and computes. What it works on stays
+/// alive until the operation has ended: by what `run` owns on a CPU, by the pool's stream order on
+/// a GPU.
 struct device_op {
   const char* name = "op"; ///< static; errors quote it
   std::function<device_answer(const launch_site&)> run{};
@@ -109,17 +110,17 @@ enum class copy_kind : std::uint8_t {
 };
 
 /// The key of a new communicator: drawn by one member, told to all.
-struct comm_key {
+struct unique_id {
   std::uint8_t bytes[128] = {};
 };
 
 /// Collectives among devices, as NCCL offers them. None waits, but `abort`, which may hang.
-class collective_device_table {
+class collective_backend {
 public:
-  virtual ~collective_device_table() = default;
-  virtual device_answer draw_key(comm_key& out) = 0;
+  virtual ~collective_backend() = default;
+  virtual device_answer get_unique_id(unique_id& out) = 0;
   /// Opens a communicator. `not_ready`: opening continues by itself; ask `status`.
-  virtual device_answer open(std::uint32_t device, const comm_key& key, std::uint32_t size,
+  virtual device_answer open(std::uint32_t device, const unique_id& key, std::uint32_t size,
                              std::uint32_t rank, native_comm& out) = 0;
   virtual device_answer status(native_comm comm) = 0;
   /// Sums `count` elements of f32 (or bf16) in place, behind what the stream holds.
@@ -133,9 +134,9 @@ public:
 
 /// The functions of one kind of device. Any thread, after `bind` on it. Nothing here waits but
 /// `await`, `run` on a CPU when the stream's queue is full, and what a broken driver hangs in.
-class device_table {
+class device_backend {
 public:
-  virtual ~device_table() = default;
+  virtual ~device_backend() = default;
   virtual device_kind kind() const = 0;
   virtual result<std::uint32_t> count() = 0;
   virtual result<device_facts> describe(std::uint32_t device) = 0;
@@ -176,7 +177,7 @@ public:
 
   /// The collectives of this kind of device; null: there are none, and `why_no_collectives` says
   /// why.
-  virtual collective_device_table* collectives() { return nullptr; }
+  virtual collective_backend* collectives() { return nullptr; }
   virtual std::string why_no_collectives() const { return "not supported by this kind of device"; }
 };
 
@@ -185,7 +186,7 @@ class device_port {
 public:
   virtual ~device_port() = default;
   /// A table for each kind of device, CPUs first.
-  virtual std::vector<std::shared_ptr<device_table>> tables() = 0;
+  virtual std::vector<std::shared_ptr<device_backend>> backends() = 0;
 };
 
 } // namespace troupe

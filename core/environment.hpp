@@ -17,7 +17,8 @@
 #include <troupe/core/time.hpp>
 
 /// The ports: everything through which production code reaches the world outside. An actor or a
-/// lane gets them at construction. Production and simulation differ only in who stands behind them.
+/// thread gets them at construction. Production and simulation differ only in who stands behind
+/// them.
 namespace troupe {
 
 // --- time
@@ -118,7 +119,7 @@ public:
 // --- waits
 // ------------------------------------------------------------------------------------------------------
 
-/// A point at which user threads and compute lanes wait: a condition variable in production, a
+/// A point at which user threads and compute threads wait: a condition variable in production, a
 /// switch back to the world in simulation. Never used by an actor's handler.
 class wait_point {
 public:
@@ -145,42 +146,42 @@ bool wait_for(wait_point& at, std::unique_lock<std::mutex>& lock, time_point dea
   return true;
 }
 
-// --- compute lanes
+// --- compute threads
 // ----------------------------------------------------------------------------------------------
 
-/// Handle of a running lane: a thread in production, a fiber in simulation.
-class lane {
+/// Handle of a running thread: an OS thread in production, a fiber in simulation.
+class thread_handle {
 public:
   /// @pre joined or abandoned.
-  virtual ~lane() = default;
+  virtual ~thread_handle() = default;
   virtual bool ended() const = 0;
   /// Waits for the body's end. Owner's thread only.
   virtual void join() = 0;
-  /// Gives the lane up: nobody will wait for it. The body must own everything that it still uses.
+  /// Gives the thread up: nobody will wait for it. The body must own everything that it still uses.
   virtual void abandon() = 0;
 };
 
-class lane_port {
+class thread_port {
 public:
-  virtual ~lane_port() = default;
-  /// Runs `body` on a lane of its own. `name` shows in debuggers and traces (15 characters are
+  virtual ~thread_port() = default;
+  /// Runs `body` on a thread of its own. `name` shows in debuggers and traces (15 characters are
   /// kept).
-  virtual std::unique_ptr<lane> start(std::string name, std::function<void()> body) = 0;
+  virtual std::unique_ptr<thread_handle> start(std::string name, std::function<void()> body) = 0;
   /// Ends this process at once, as a crash would (a fenced worker with a hung step leaves like
   /// this). In simulation the node is crashed and the call does not return either.
   [[noreturn]] virtual void leave_now(int code) = 0;
-  /// Lets other threads run; on a lane or a user thread.
+  /// Lets other threads run; on a compute thread or a user thread.
   virtual void yield() = 0;
-  /// Asks that the calling lane runs on part `part` of `parts` equal parts of the cores that this
-  /// process may use, so that lanes that compute at the same time are not put on one core while
-  /// another is idle. A lane may still move within its part; lanes that it starts keep to none, but
-  /// a thread that it makes by other means has its part. Nothing where there are fewer cores than
-  /// parts, and in simulation.
+  /// Asks that the calling thread runs on part `part` of `parts` equal parts of the cores that this
+  /// process may use, so that threads that compute at the same time are not put on one core while
+  /// another is idle. A thread may still move within its part; threads that it starts keep to none,
+  /// but a thread that it makes by other means has its part. Nothing where there are fewer cores
+  /// than parts, and in simulation.
   virtual void keep_to_part(std::uint32_t part, std::uint32_t parts) {
     (void)part;
     (void)parts;
   }
-  /// Takes `d` of virtual time on the calling lane in simulation; nothing in production. 0: the
+  /// Takes `d` of virtual time on the calling thread in simulation; nothing in production. 0: the
   /// cost of a step that names none.
   virtual void spend(duration d) { (void)d; }
 };
@@ -217,13 +218,13 @@ public:
 
 class device_port; // core/device_port.hpp
 
-/// The ports of an actor or lane. The referenced ports outlive every actor that holds the
+/// The ports of an actor or thread. The referenced ports outlive every actor that holds the
 /// environment.
 struct environment {
   clock_port& clock;
   random_port& random;
   storage_port& storage;
-  lane_port& lanes;
+  thread_port& threads;
   wait_port& waits;
   data_transport& transport;
   tracer* trace = nullptr;        ///< null: nobody listens, and events cost a test of this pointer

@@ -30,8 +30,8 @@ enum class resource_id : std::uint64_t {};
 enum class request_no : std::uint64_t {};
 /// Position of a registered function in the table that all processes share.
 enum class function_index : std::uint32_t {};
-/// Number of a consistent cut over all shards.
-enum class cut_id : std::uint64_t {};
+/// Number of a consistent snapshot over all shards.
+enum class snapshot_id : std::uint64_t {};
 
 /// The number behind a strong id.
 template <class Id>
@@ -70,7 +70,7 @@ struct task_id {
 /// "worker:1".
 std::string to_string(const task_id& task);
 
-/// The process that fills a task: one life of one process. `nonce` is random, drawn by the process;
+/// The process that fills a task: one run of one process. `nonce` is random, drawn by the process;
 /// `counter` is given by the view's author at registration, one higher for each new nonce of the
 /// task. 0 = not registered yet.
 struct incarnation {

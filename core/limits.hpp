@@ -19,7 +19,7 @@ namespace troupe::limits {
 inline constexpr duration request = std::chrono::seconds{30};
 /// A save waits for running closures; `runtime_options::quiesce_ms_max`.
 inline constexpr duration quiesce = std::chrono::seconds{30};
-/// The whole of a save's cut; `save_options::deadline`.
+/// The whole of a save's snapshot; `save_options::deadline`.
 inline constexpr duration save = std::chrono::minutes{10};
 /// Start waits for servers and workers; `runtime_options::start_timeout`.
 inline constexpr duration start = std::chrono::seconds{60};

@@ -10,20 +10,20 @@ namespace troupe {
 
 enum class planted_bug : std::uint8_t {
   none = 0,
-  double_apply,              ///< a server applies operations again that are in its ledger
-  attempt_in_key,            ///< the attempt is part of the ledger's key
-  half_a_push,               ///< a push that arrived in part is applied when its channel ends
-  settled_applied,           ///< a server applies late operations of closures that have ended
-  pruned_early,              ///< settle lists leave out closures that were put back and wait
-  ids_from_zero,             ///< closure ids start at 1 again after an error was raised
-  missing_fence,             ///< servers accept operations of fenced incarnations
-  push_not_awaited,          ///< a closure ends before its pushes are acknowledged
-  join_too_early,            ///< `join` does not wait for closures in flight
-  lost_wake_up,              ///< a closure that is put back and cancelled wakes no waiting thread
-  put_back_lost,             ///< closures that a lost worker had not begun are forgotten
-  cancel_unconfirmed,        ///< a cancellation is reported while servers may still apply updates
+  double_apply,       ///< a server applies operations again that are in its ledger
+  attempt_in_key,     ///< the attempt is part of the ledger's key
+  half_a_push,        ///< a push that arrived in part is applied when its channel ends
+  settled_applied,    ///< a server applies late operations of closures that have ended
+  pruned_early,       ///< completion watermarks leave out closures that were put back and wait
+  ids_from_zero,      ///< closure ids start at 1 again after an error was raised
+  missing_fence,      ///< servers accept operations of fenced incarnations
+  push_not_awaited,   ///< a closure ends before its pushes are acknowledged
+  join_too_early,     ///< `join` does not wait for closures in flight
+  lost_wake_up,       ///< a closure that is put back and cancelled wakes no waiting thread
+  put_back_lost,      ///< closures that a lost worker had not begun are forgotten
+  cancel_unconfirmed, ///< a cancellation is reported while servers may still apply updates
   earlier_attempt_forgotten, ///< the end of a closure considers its last attempt only
-  stale_attempt,             ///< a report of an earlier life or attempt is accepted
+  stale_attempt,             ///< a report of an earlier session or attempt is accepted
   last_error_raised,         ///< the last error of a batch is raised, not the first
   passing_error_raised,      ///< an error that can be retried ends the closure
   innocent_strikes,          ///< closures that had not begun are blamed for a worker's death

@@ -10,23 +10,23 @@ namespace troupe {
 ///
 ///   auto ports = make_production_ports();
 ///   environment env{ports->clock(), ports->random(), ports->storage(),
-///                   ports->lanes(), ports->waits(), transport};
+///                   ports->threads(), ports->waits(), transport};
 ///
 /// - clock: `now()` counts the nanoseconds of std::chrono::steady_clock, so that a transport can
 ///   hand deadlines to the system as they are.
 /// - random: the kernel's generator; `purpose` makes no difference.
 /// - storage: the file system (`core/detail/production_storage.hpp`).
-/// - lanes: a thread each. A body that throws ends the process, as in any thread.
+/// - threads: an OS thread each. A body that throws ends the process, as in any thread.
 /// - waits: condition variables.
 ///
-/// Any thread. Outlives every lane and actor that uses it.
+/// Any thread. Outlives every thread and actor that uses it.
 class production_ports {
 public:
   virtual ~production_ports() = default;
   virtual clock_port& clock() = 0;
   virtual random_port& random() = 0;
   virtual storage_port& storage() = 0;
-  virtual lane_port& lanes() = 0;
+  virtual thread_port& threads() = 0;
   virtual wait_port& waits() = 0;
 };
 

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// A value that an actor gives and a user thread or lane waits for. `set` from any thread, once;
-/// later calls are ignored.
+/// A value that an actor gives and a user thread or compute thread waits for. `set` from any
+/// thread, once; later calls are ignored.
 template <class T>
 class promise_slot {
 public:

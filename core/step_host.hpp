@@ -57,9 +57,9 @@ struct mutation {
   tensor indices{}; ///< i64 [n], global rows; undefined when dense
 };
 
-/// The calls of a running step: implemented by the worker's lane, wrapped by the public
-/// `worker_context`. Lane only. Every call is a sign of life and throws `troupe::error`;
-/// `cancelled` as a code when the closure was cancelled.
+/// The calls of a running step: implemented by the worker's thread, wrapped by the public
+/// `worker_context`. The step's thread only. Every call is a sign of life and throws
+/// `troupe::error`; `cancelled` as a code when the closure was cancelled.
 class step_host {
 public:
   virtual ~step_host() = default;
@@ -83,7 +83,7 @@ public:
   /// The worker's own object behind a resource id; `input_failed` when it could not be built.
   virtual resource& resource_of(resource_id id) = 0;
   /// The resources for this step alone, until what is returned goes: other steps of the worker that
-  /// ask for one of them wait, on their lanes. Throws `cancelled` when the step is cancelled
+  /// ask for one of them wait, on their threads. Throws `cancelled` when the step is cancelled
   /// meanwhile, `input_failed` when a step that hung was left behind with one.
   virtual std::shared_ptr<void> hold(std::vector<resource_id> ids) = 0;
   /// Takes `d` of virtual time in simulation; nothing in production.

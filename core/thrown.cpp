@@ -16,12 +16,12 @@ std::string current_exception_name() {
   return readable_name(*type);
 }
 
-bool ends_the_lane() {
+bool ends_the_thread() {
   if (!std::current_exception())
     return false;
   try {
     throw;
-  } catch (const lane_unwind&) {
+  } catch (const thread_unwind&) {
     return true;
   } catch (...) {
     return false;

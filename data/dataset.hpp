@@ -31,7 +31,7 @@ struct dataset_access;
 class dataset {
 public:
   /// Maps one element to another. Must be pure: an iterator that is restored may call it again, or
-  /// skip a call whose result is not needed. May be called on any lane that iterates.
+  /// skip a call whose result is not needed. May be called on any thread that iterates.
   using map_function = element_function;
 
   /// Makes a dataset of an element, e.g. the records of the file at a path. Pure like a

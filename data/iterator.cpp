@@ -31,7 +31,7 @@ public:
   }
 
   bool next(element& to) {
-    // lanes of one worker share an iterator: each element goes to one of them
+    // threads of one worker share an iterator: each element goes to one of them
     std::lock_guard lock{mutex_};
     if (broken_)
       std::rethrow_exception(broken_);

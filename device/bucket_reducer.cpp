@@ -51,10 +51,10 @@ result<void> bucket_reducer::reduce(std::span<const device_tensor> parts,
     count += part.size();
     part.used_on(comm_stream_);
   }
-  auto ready = on_->mark(compute);
+  auto ready = on_->record_event(compute);
   if (!ready)
     return ready.error();
-  if (auto done = on_->depends(comm_stream_, *ready); !done)
+  if (auto done = on_->wait_event(comm_stream_, *ready); !done)
     return done;
   const auto type = options_.bf16 ? dtype::bf16 : dtype::f32;
   auto bucket = device_tensor::make(on_, comm_stream_, type, {count});
@@ -73,10 +73,10 @@ result<void> bucket_reducer::reduce(std::span<const device_tensor> parts,
 result<stream_event> bucket_reducer::finish(const device_stream& compute) {
   if (auto done = reduce(filler_.rest(), compute); !done)
     return done.error();
-  auto all = on_->comms().mark(comm_, comm_stream_);
+  auto all = on_->comms().record_event(comm_, comm_stream_);
   if (!all)
     return all;
-  if (auto done = on_->depends(compute, *all); !done)
+  if (auto done = on_->wait_event(compute, *all); !done)
     return done.error();
   return all;
 }

@@ -30,7 +30,7 @@ struct comm_state final : event_guard, std::enable_shared_from_this<comm_state> 
   bool is_over() const { return of.has_ended(epoch); }
 };
 
-/// Shared with the lanes that abort, which may outlive the device.
+/// Shared with the threads that abort, which may outlive the device.
 struct comm_table : std::enable_shared_from_this<comm_table> {
   explicit comm_table(std::shared_ptr<device_core> c)
     : core{c.get()},
@@ -42,7 +42,7 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
 
   struct ending {
     std::shared_ptr<comm_state> comm{};
-    std::unique_ptr<lane> thread{};
+    std::unique_ptr<thread_handle> thread{};
     time_point deadline{};
     bool ended = false;
   };
@@ -70,7 +70,7 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
     return answer;
   }
   device_answer status(comm_state& c) {
-    return ask(c, [&](collective_device_table& t) { return t.status(c.native); });
+    return ask(c, [&](collective_backend& t) { return t.status(c.native); });
   }
   /// Waits until an abort may begin. A GPU's library must not be called beside it; on CPUs it is
   /// what frees a call that waits for a queue.
@@ -85,7 +85,7 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
   device_core* const core; ///< only under `alive`
   const std::weak_ptr<device_core> hold;
   const environment env;
-  const std::shared_ptr<device_table> functions;
+  const std::shared_ptr<device_backend> functions;
   const device_id id;
   mutable std::mutex mutex{};
   const std::unique_ptr<wait_point> changed;
@@ -123,7 +123,7 @@ void comm_table::end(const std::shared_ptr<comm_state>& c, failure why) {
     job->ended = true;
     self->changed->notify_all();
   };
-  auto thread = env.lanes.start("abort-" + to_string(id), std::move(body));
+  auto thread = env.threads.start("abort-" + to_string(id), std::move(body));
   std::lock_guard lock{mutex};
   if (std::find(endings.begin(), endings.end(), job) == endings.end())
     thread->abandon(); // the device was dropped meanwhile
@@ -204,12 +204,12 @@ std::optional<failure> comm_set::why_none() const {
                                                   + table_->functions->why_no_collectives());
 }
 
-result<comm_key> comm_set::draw_key() {
+result<unique_id> comm_set::get_unique_id() {
   if (auto why = why_none())
     return std::move(*why);
   auto* functions = table_->functions->collectives();
-  comm_key out;
-  if (auto answer = functions->draw_key(out); !answer.ok())
+  unique_id out;
+  if (auto answer = functions->get_unique_id(out); !answer.ok())
     return make_failure(
       errc::collective_failed,
       to_string(table_->id) + ": create a unique id for a communicator: " + to_string(answer));
@@ -239,12 +239,12 @@ result<void> await_ready(detail::comm_table& t, detail::comm_state& c, time_poin
 
 } // namespace
 
-result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+result<device_comm> comm_set::open(group_epoch epoch, const unique_id& key, std::uint32_t size,
                                    std::uint32_t rank, duration timeout) {
   return open(epoch, key, size, rank, timeout, table_->own);
 }
 
-result<device_comm> comm_set::open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+result<device_comm> comm_set::open(group_epoch epoch, const unique_id& key, std::uint32_t size,
                                    std::uint32_t rank, duration timeout, const comm_epochs& of) {
   auto& core = *table_->core;
   auto* functions = core.table->collectives();
@@ -313,7 +313,7 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
   core.bind();
   ++core.operations;
   stream.state_->stand_behind({comm.state_});
-  auto answer = table_->ask(*comm.state_, [&](collective_device_table& t) {
+  auto answer = table_->ask(*comm.state_, [&](collective_backend& t) {
     return t.all_reduce(comm.state_->native, data, count, type == dtype::bf16, stream.native());
   });
   if (answer.status == device_status::not_ready) {
@@ -331,10 +331,10 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
     table_->end(comm.state_, why);
     return comm.broken().value_or(why); // it may have been ended meanwhile
   }
-  return mark(comm, stream);
+  return record_event(comm, stream);
 }
 
-result<stream_event> comm_set::mark(const device_comm& comm, const device_stream& stream) {
+result<stream_event> comm_set::record_event(const device_comm& comm, const device_stream& stream) {
   auto& core = *table_->core;
   const detail::call_pass pass{core.calls};
   if (auto why = core.refuse("all_reduce", pass))

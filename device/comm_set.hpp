@@ -50,11 +50,11 @@ private:
 };
 
 /// The communicators of one device. Any thread. Each belongs to one epoch of its group; when that
-/// is revoked, or the communicator reports an error of its own, it is aborted on a lane of its own,
-/// since an abort may hang: past `device_options::abort_max` the device is given up. What waits for
-/// an event behind a collective of such a group is told `revoked` or `collective_failed`, and what
-/// the collective wrote to is undefined. That goes for each stream that waited for it by `depends`:
-/// its events are told until one was. A collective that has not ended after
+/// is revoked, or the communicator reports an error of its own, it is aborted on a thread of its
+/// own, since an abort may hang: past `device_options::abort_max` the device is given up. What
+/// waits for an event behind a collective of such a group is told `revoked` or `collective_failed`,
+/// and what the collective wrote to is undefined. That goes for each stream that waited for it by
+/// `wait_event`: its events are told until one was. A collective that has not ended after
 /// `device_options::hang_after` ends its group: a member may be missing.
 class comm_set {
 public:
@@ -66,13 +66,14 @@ public:
   /// Why this kind of device has no collectives, if so.
   std::optional<failure> why_none() const;
   /// The key that one member draws and tells the others.
-  result<comm_key> draw_key();
-  /// Joins the group; all members call it. Waits on the calling lane. `deadline` names the members'
-  /// number; `revoked` when the epoch ends meanwhile; `device_unavailable` without collectives.
-  result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+  result<unique_id> get_unique_id();
+  /// Joins the group; all members call it. Waits on the calling thread. `deadline` names the
+  /// members' number; `revoked` when the epoch ends meanwhile; `device_unavailable` without
+  /// collectives.
+  result<device_comm> open(group_epoch epoch, const unique_id& key, std::uint32_t size,
                            std::uint32_t rank, duration timeout);
   /// `open` for a group that counts its own epochs: several groups may be on one device.
-  result<device_comm> open(group_epoch epoch, const comm_key& key, std::uint32_t size,
+  result<device_comm> open(group_epoch epoch, const unique_id& key, std::uint32_t size,
                            std::uint32_t rank, duration timeout, const comm_epochs& of);
   /// Sums `count` elements in place over all members, in rank order on CPUs, in an order of the
   /// library's on GPUs. All members call the same in the same order.
@@ -80,7 +81,7 @@ public:
                                   std::uint64_t count, dtype type = dtype::f32);
   /// An event behind all that the stream holds now, collectives of `comm` among it: what waits for
   /// it is told when the group broke.
-  result<stream_event> mark(const device_comm& comm, const device_stream& stream);
+  result<stream_event> record_event(const device_comm& comm, const device_stream& stream);
   /// Ends all communicators of this epoch and of earlier ones, of the group that was opened without
   /// `comm_epochs`. Does not wait.
   void revoke(group_epoch epoch, const std::string& reason);

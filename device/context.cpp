@@ -49,11 +49,13 @@ void device_context::enqueue(const device_stream& stream, const device_op& op) {
   own(on_->enqueue(stream, op));
 }
 
-void device_context::depends(const device_stream& stream, const stream_event& event) {
-  own(on_->depends(stream, event));
+void device_context::wait_event(const device_stream& stream, const stream_event& event) {
+  own(on_->wait_event(stream, event));
 }
 
-stream_event device_context::mark(const device_stream& stream) { return own(on_->mark(stream)); }
+stream_event device_context::record_event(const device_stream& stream) {
+  return own(on_->record_event(stream));
+}
 
 void device_context::wait(const stream_event& event, duration timeout) {
   own(on_->wait(event, timeout));

@@ -39,10 +39,10 @@ device::~device() {
   core.health->fail(why);
   comms_->abandon();
   core.poller->stop(why);
-  if (core.poller_lane && core.poller_lane->ended())
-    core.poller_lane->join();
-  else if (core.poller_lane)
-    core.poller_lane->abandon();
+  if (core.poller_thread && core.poller_thread->ended())
+    core.poller_thread->join();
+  else if (core.poller_thread)
+    core.poller_thread->abandon();
   core.returns.shut();
   // Says nothing: the last handle may go after the environment, with an operation that never ended.
   (void)core.pool.abandon();
@@ -50,7 +50,7 @@ device::~device() {
 }
 
 result<std::shared_ptr<device>> device::open(const environment& env,
-                                             std::shared_ptr<device_table> table,
+                                             std::shared_ptr<device_backend> table,
                                              std::uint32_t index, device_options options) {
   const device_id id{table->kind(), index};
   auto count = table->count();
@@ -73,8 +73,8 @@ result<std::shared_ptr<device>> device::open(const environment& env,
     if (auto there = weak.lock())
       there->probe_streams(now);
   });
-  core->poller_lane =
-    env.lanes.start("poll-" + to_string(id), [poller = core->poller] { poller->run(); });
+  core->poller_thread =
+    env.threads.start("poll-" + to_string(id), [poller = core->poller] { poller->run(); });
   trace(env, "device.opened", {{"device", to_string(id)}, {"name", core->facts.name}});
   return out;
 }
@@ -217,30 +217,30 @@ result<stream_event> device::copy(const device_stream& stream, void* to, const v
   return out;
 }
 
-result<stream_event> device::mark(const device_stream& stream) {
+result<stream_event> device::record_event(const device_stream& stream) {
   const detail::call_pass pass{core_->calls};
-  if (auto why = core_->refuse("mark", pass))
+  if (auto why = core_->refuse("record_event", pass))
     return std::move(*why);
   if (!stream)
-    return no_stream(id(), "mark");
+    return no_stream(id(), "record_event");
   core_->bind();
   device_answer answer;
-  auto out = event_for(stream, "mark", answer);
+  auto out = event_for(stream, "record_event", answer);
   if (!answer.ok())
-    return core_->fail(stream.name(), "mark", answer);
+    return core_->fail(stream.name(), "record_event", answer);
   return out;
 }
 
-result<void> device::depends(const device_stream& stream, const stream_event& event) {
+result<void> device::wait_event(const device_stream& stream, const stream_event& event) {
   const detail::call_pass pass{core_->calls};
-  if (auto why = core_->refuse("depends", pass))
+  if (auto why = core_->refuse("wait_event", pass))
     return std::move(*why);
   if (!stream)
-    return no_stream(id(), "depends");
+    return no_stream(id(), "wait_event");
   if (!event)
-    return no_event(id(), "depends");
+    return no_event(id(), "wait_event");
   if (event.state_->core->table != core_->table)
-    return make_failure(errc::invalid_argument, to_string(id()) + ": depends: the event is of "
+    return make_failure(errc::invalid_argument, to_string(id()) + ": wait_event: the event is of "
                                                   + to_string(event.state_->core->id));
   core_->bind();
   stream.state_->stand_behind(event.state_->guards);
@@ -275,7 +275,7 @@ result<void> device::wait(const stream_event& event, duration timeout) {
   auto& core = *e.core;
   core.bind();
   const auto deadline = after(core.env.clock.now(), timeout);
-  duration waited{}; // of this lane, as long as it did not sleep through it
+  duration waited{}; // of this thread, as long as it did not sleep through it
   for (;;) {
     if (auto why = core.refuse("wait"))
       return std::move(*why);
@@ -421,9 +421,9 @@ void device::stop_poller(time_point deadline) {
   // The poller may itself be what closes the device, or hang in a call of the driver.
   if (core.poller->await_end(
         std::max(deadline, after(core.env.clock.now(), std::chrono::milliseconds{200}))))
-    core.poller_lane->join();
+    core.poller_thread->join();
   else {
-    core.poller_lane->abandon();
+    core.poller_thread->abandon();
     core.health->fail(
       make_failure(errc::device_timeout, to_string(core.id) + ": the poller hangs"));
   }

@@ -11,8 +11,9 @@
 #include <troupe/core/environment.hpp>
 #include <troupe/device/pool.hpp>
 
-/// Streams, events and memory of a device, for lanes. Nothing here is an actor and nothing sends a
-/// message; `actors/devices/device.hpp` owns one of these and tells who watches when it fails.
+/// Streams, events and memory of a device, for compute threads. Nothing here is an actor and
+/// nothing sends a message; `actors/devices/device.hpp` owns one of these and tells who watches
+/// when it fails.
 namespace troupe {
 
 class device;
@@ -111,7 +112,7 @@ class device {
 public:
   /// Takes the device into use. `device_unavailable`: there is no such device.
   static result<std::shared_ptr<device>> open(const environment& env,
-                                              std::shared_ptr<device_table> table,
+                                              std::shared_ptr<device_backend> table,
                                               std::uint32_t index, device_options options = {});
   /// Leaves behind what nobody closed, as after a failure.
   ~device();
@@ -136,17 +137,17 @@ public:
   result<stream_event> copy(const device_stream& stream, void* to, const void* from,
                             std::size_t bytes, copy_kind kind);
   /// An event behind all that the stream holds now.
-  result<stream_event> mark(const device_stream& stream);
+  result<stream_event> record_event(const device_stream& stream);
   /// Makes `stream` wait: work that it gets from now on runs once `event`, of any device of the
   /// same table, passed.
-  result<void> depends(const device_stream& stream, const stream_event& event);
+  result<void> wait_event(const device_stream& stream, const stream_event& event);
   /// Whether the event has passed.
   result<bool> passed(const stream_event& event);
-  /// Waits for the event on the calling lane. `device_timeout` after `timeout`; `revoked` when it
+  /// Waits for the event on the calling thread. `device_timeout` after `timeout`; `revoked` when it
   /// stands behind a collective whose group ended.
   result<void> wait(const stream_event& event, duration timeout);
-  /// Has `call` called once, on the poller's lane, when the event passed or never will. It must not
-  /// wait. `try_again` when `notify_max` are open.
+  /// Has `call` called once, on the poller's thread, when the event passed or never will. It must
+  /// not wait. `try_again` when `notify_max` are open.
   result<void> notify(const stream_event& event, std::function<void(const result<void>&)> call);
 
   // --- memory

@@ -14,7 +14,7 @@ class matrix_products;
 }
 
 /// The kernels of `kernels/` on one stream of one device, of whatever kind: CPU kernels on its
-/// lane, CUDA kernels and cuBLAS on a GPU. Calls enqueue and return; results are there for later
+/// thread, CUDA kernels and cuBLAS on a GPU. Calls enqueue and return; results are there for later
 /// work on the stream, and for others once an event behind them passed.
 ///
 /// Shapes, element types and devices are checked before anything is enqueued (`shape_mismatch`,
@@ -32,7 +32,7 @@ public:
   const std::shared_ptr<device>& on() const { return on_; }
   const device_stream& stream() const { return stream_; }
   /// An event behind all that was enqueued so far.
-  result<stream_event> mark() { return on_->mark(stream_); }
+  result<stream_event> record_event() { return on_->record_event(stream_); }
 
   // --- element-wise; `out` may be `a` or `b`
   result<void> add(const device_tensor& a, const device_tensor& b, const device_tensor& out);

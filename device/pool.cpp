@@ -142,7 +142,7 @@ bool caching_pool::is_free(cached& c) {
 bool caching_pool::mark_all(cached& c) {
   while (!c.unmarked.empty()) {
     native_event event;
-    if (!backend_.mark(c.unmarked.back(), event).ok())
+    if (!backend_.record_event(c.unmarked.back(), event).ok())
       return false;
     c.until.push_back(event);
     c.unmarked.pop_back();

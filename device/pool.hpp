@@ -20,7 +20,7 @@ struct pool_backend {
   std::function<device_answer(std::size_t bytes, void*& out)> allocate{};
   std::function<device_answer(void* memory)> release{};
   /// An event behind all that the stream holds now.
-  std::function<device_answer(native_stream stream, native_event& out)> mark{};
+  std::function<device_answer(native_stream stream, native_event& out)> record_event{};
   /// `ok` once the event passed.
   std::function<device_answer(native_event event)> passed{};
   std::function<void(native_event event)> drop{};

@@ -9,7 +9,7 @@ namespace troupe {
 class step_device {
 public:
   virtual ~step_device() = default;
-  /// The lane's device; throws `device_unavailable` where its process gives it none.
+  /// The thread's device; throws `device_unavailable` where its process gives it none.
   virtual device_context& device() = 0;
 };
 

@@ -3,8 +3,8 @@
 #include <troupe/kernels/elementwise.hpp>
 
 #include <troupe/kernels/detail/check.hpp>
-#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/scalar_ops.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,8 @@ void binary(const char* name, std::span<const T> a, std::span<const T> b, std::s
 
 /// The same for `f` on lanes of floats, where compilers need more steps than there are.
 template <class T, class F>
-void binary_lanes(const char* name, std::span<const T> a, std::span<const T> b, std::span<T> out,
-                  F f) {
+void binary_simd(const char* name, std::span<const T> a, std::span<const T> b, std::span<T> out,
+                 F f) {
   detail::expect_size(name, "a.size()", a.size(), out.size());
   detail::expect_size(name, "b.size()", b.size(), out.size());
   const T* pa = a.data();
@@ -67,7 +67,7 @@ void div(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T
 template <class T>
 void min(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out) {
   if constexpr (std::is_floating_point_v<T>)
-    binary_lanes("min", a, b, out, [](auto x, auto y) { return detail::smaller(x, y); });
+    binary_simd("min", a, b, out, [](auto x, auto y) { return detail::smaller(x, y); });
   else
     binary("min", a, b, out, [](T x, T y) { return detail::min_one(x, y); });
 }
@@ -75,7 +75,7 @@ void min(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T
 template <class T>
 void max(std::span<const same_t<T>> a, std::span<const same_t<T>> b, std::span<T> out) {
   if constexpr (std::is_floating_point_v<T>)
-    binary_lanes("max", a, b, out, [](auto x, auto y) { return detail::larger(x, y); });
+    binary_simd("max", a, b, out, [](auto x, auto y) { return detail::larger(x, y); });
   else
     binary("max", a, b, out, [](T x, T y) { return detail::max_one(x, y); });
 }

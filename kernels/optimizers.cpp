@@ -4,8 +4,8 @@
 
 #include <troupe/kernels/detail/check.hpp>
 #include <troupe/kernels/detail/denormals.hpp>
-#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/rows.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 
 #include <cmath>
 #include <stdexcept>

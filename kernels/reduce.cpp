@@ -2,8 +2,8 @@
 
 #include <troupe/kernels/reduce.hpp>
 
-#include <troupe/kernels/detail/lanes.hpp>
 #include <troupe/kernels/detail/scalar_ops.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -30,7 +30,7 @@ Acc reduce_block(const T* x, std::size_t n, F f) {
   for (std::size_t j = 0; i + j < n; ++j)
     lanes[j] = detail::add_one(lanes[j], f(x[i + j]));
   if constexpr (std::is_floating_point_v<Acc>) {
-    using v = detail::widest_lanes<Acc>;
+    using v = detail::widest_simd<Acc>;
     constexpr std::size_t each = sizeof(v) / sizeof(Acc);
     v parts[lane_count / each];
     for (std::size_t u = 0; u < lane_count / each; ++u)

@@ -4,7 +4,7 @@
 
 #include <troupe/kernels/detail/check.hpp>
 #include <troupe/kernels/detail/exponentials.hpp>
-#include <troupe/kernels/detail/lanes.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ T largest_of_short(const T* x, std::size_t n) {
 
 // A stride of lane_count elements in registers.
 template <class T>
-using strip = detail::widest_lanes<T>[lane_count * sizeof(T) / sizeof(detail::widest_lanes<T>)];
+using strip = detail::widest_simd<T>[lane_count * sizeof(T) / sizeof(detail::widest_simd<T>)];
 
 /// `step(lanes, at)` for the parts of a stride that begins at element `i`.
 template <class T, class F>
@@ -56,7 +56,7 @@ void each_part(strip<T>& parts, std::size_t i, F step) {
 /// The same for n >= lane_count.
 template <class T>
 T largest_of_wide(const T* x, std::size_t n) {
-  using v = detail::widest_lanes<T>;
+  using v = detail::widest_simd<T>;
   strip<T> largest;
   each_part<T>(largest, 0, [=](v& part, std::size_t at) { part = v::load(x + at); });
   const auto take = [=](v& part, std::size_t at) { part = above(v::load(x + at), part); };
@@ -70,7 +70,7 @@ T largest_of_wide(const T* x, std::size_t n) {
 /// ..., and the lanes fold in halves. `to` may be `from`.
 template <class T>
 T exp_piece(const T* from, T largest, T* to, std::size_t n) {
-  using v = detail::widest_lanes<T>;
+  using v = detail::widest_simd<T>;
   strip<T> sums;
   each_part<T>(sums, 0, [](v& sum, std::size_t) { sum = v::of(T(0)); });
   const auto exp_at = [=](v x) { return detail::exp_of(x - v::of(largest)); };

@@ -53,7 +53,7 @@ enum class attempt_outcome : std::uint8_t {
   finished = 0,
   failed = 1,
   recalled = 2, ///< never started
-  given_up = 3, ///< hung past its deadline or a cancel's grace; the lane is lost
+  given_up = 3, ///< hung past its deadline or a cancel's grace; the thread is lost
 };
 
 struct attempt_ended {
@@ -70,7 +70,7 @@ struct attempt_ended {
                 handed)
 };
 
-/// A lane will run nothing else before that attempt.
+/// A thread will run nothing else before that attempt.
 struct attempt_begun {
   closure_id id{};
   attempt_no attempt{};
@@ -86,10 +86,10 @@ struct worker_report {
   TROUPE_PACKED_FIELDS(worker_report, ended, header, resources, begun)
 };
 
-/// A lane to its own worker actor: the outbox has something.
-struct lane_progress {
-  std::uint32_t lane = 0;
-  TROUPE_FIELDS(lane_progress, lane)
+/// A compute thread to its own worker actor: the outbox has something.
+struct thread_progress {
+  std::uint32_t thread = 0;
+  TROUPE_FIELDS(thread_progress, thread)
 };
 
 } // namespace troupe

@@ -10,7 +10,7 @@ struct fence;
 struct view;
 struct hello;
 struct hello_answer;
-struct lane_status;
+struct thread_status;
 struct heartbeat;
 struct fenced_notice;
 struct view_changed;
@@ -20,7 +20,7 @@ struct leave_cluster;
 struct end_member;
 struct member_joined;
 struct member_lost;
-struct lanes_seen;
+struct threads_seen;
 struct follow_members;
 struct fence_member;
 struct end_cluster;
@@ -44,7 +44,7 @@ struct cancel_closures;
 struct attempt_ended;
 struct attempt_begun;
 struct worker_report;
-struct lane_progress;
+struct thread_progress;
 
 // resources.hpp
 struct resource_order;

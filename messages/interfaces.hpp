@@ -12,7 +12,7 @@ namespace troupe {
 using membership_actor = caf::typed_actor<
   // Any process: asks to be a member; answered with its incarnation and the view, or with why not.
   signature<hello_answer(hello)>,
-  // A member: a sign of life, and what a worker's lanes do.
+  // A member: a sign of life, and what a worker's threads do.
   signature<void(heartbeat)>,
   // A member: goes of its own will.
   signature<void(leave)>,
@@ -44,8 +44,8 @@ using coordinator_actor = caf::typed_actor<
   signature<void(member_joined)>,
   // Membership: a member has gone.
   signature<void(member_lost)>,
-  // Membership: what a worker's lanes do, from its heartbeat.
-  signature<void(lanes_seen)>,
+  // Membership: what a worker's threads do, from its heartbeat.
+  signature<void(threads_seen)>,
   // Its process's links: a worker of another process can be spoken to.
   signature<void(worker_linked)>,
   // Its process's links: a worker's link has gone; all that it said has come.
@@ -62,10 +62,10 @@ using coordinator_actor = caf::typed_actor<
   signature<void(cancel_requested)>,
   // The program: a blocking call, which answers through a promise of its own.
   signature<void(run_call)>,
-  // Itself: looks at what waits for a time: settle lists, cuts, recalls, last words.
+  // Itself: looks at what waits for a time: completion watermarks, snapshots, recalls, last words.
   signature<void(tick)>>;
 
-/// Owns compute lanes and per-worker resources.
+/// Owns compute threads and per-worker resources.
 using worker_actor = member_actor::extend<
   // Its process's links: the link to the coordinator has gone, or did not come about.
   signature<void(link_ended)>,
@@ -83,16 +83,16 @@ using worker_actor = member_actor::extend<
   signature<void(make_resources)>,
   // The coordinator: these resources are no longer wanted.
   signature<void(drop_resources)>,
-  // A lane: the outbox has something to report.
-  signature<void(lane_progress)>,
-  // A lane: a step asks for a variable by name.
+  // A compute thread: the outbox has something to report.
+  signature<void(thread_progress)>,
+  // A compute thread: a step asks for a variable by name.
   signature<void(variable_wanted)>,
   // Its device: has failed, so the worker can go on no longer.
   signature<void(device_failed)>,
   // Itself: beats, dials, looks for hung steps, sends a report that waited.
   signature<void(tick)>>;
 
-/// Owns the lives of a server's shards and lanes.
+/// Owns the sessions of a server's shards and threads.
 using parameter_server_actor = member_actor::extend<
   // The coordinator: obeys this term from now on; answered with the highest one it has seen.
   signature<term_answer(grant_term)>,
@@ -105,14 +105,14 @@ using parameter_server_actor = member_actor::extend<
   signature<void(settle_closures)>,
   // The coordinator: keeps all shards as they are now, for a checkpoint to read.
   signature<done_answer(take_cut)>,
-  // The coordinator: that cut has been read, or never will be.
+  // The coordinator: that snapshot has been read, or never will be.
   signature<done_answer(drop_cut)>,
   // The coordinator: wants totals.
   signature<server_statistics(query_server)>,
   // Itself: beats, dials, goes on making shards.
   signature<void(tick)>>;
 
-/// Owns one device of this process: its creation, pool, health and teardown. Lanes enqueue on the
+/// Owns one device of this process: its creation, pool, health and teardown. Threads enqueue on the
 /// device itself, without a message.
 using device_actor = caf::typed_actor<
   // Its device: has failed for good.
@@ -126,7 +126,7 @@ using device_actor = caf::typed_actor<
   // Itself: the device is open or closed, or it is time to look at its poller.
   signature<void(tick)>>;
 
-/// Owns one replica of a synchronous strategy: watches its device. Runs are put on its lane,
+/// Owns one replica of a synchronous strategy: watches its device. Runs are put on its thread,
 /// without a message.
 using replica_actor = caf::typed_actor<
   // Its device: has failed, so the replica is fenced.

@@ -72,19 +72,19 @@ struct hello_answer {
   TROUPE_FIELDS(hello_answer, why, inc, current, link_address, ending)
 };
 
-/// The work of a lane, told with every heartbeat.
-struct lane_status {
+/// The work of a thread, told with every heartbeat.
+struct thread_status {
   closure_id closure{}; ///< seq 0: idle, or building a resource when `running_ms` is not 0
   attempt_no attempt{};
   std::uint64_t silent_ms = 0;  ///< since the step last entered Troupe
   std::uint64_t running_ms = 0; ///< since the step began
-  TROUPE_FIELDS(lane_status, closure, attempt, silent_ms, running_ms)
+  TROUPE_FIELDS(thread_status, closure, attempt, silent_ms, running_ms)
 };
 
 struct heartbeat {
   message_header header{};
-  std::vector<lane_status> lanes{};
-  TROUPE_FIELDS(heartbeat, header, lanes)
+  std::vector<thread_status> threads{};
+  TROUPE_FIELDS(heartbeat, header, threads)
 };
 
 /// Order to a member whose incarnation is fenced: drop everything, rejoin with a new nonce.
@@ -105,7 +105,7 @@ struct probe_member {
   TROUPE_FIELDS(probe_member, header)
 };
 
-/// A member goes on its own will: no loss, no strike.
+/// A member goes on its own will: no loss, no failed attempt.
 struct leave {
   message_header header{};
   TROUPE_FIELDS(leave, header)
@@ -140,12 +140,12 @@ struct member_lost {
   TROUPE_FIELDS(member_lost, who, current, reason, clean)
 };
 
-/// The lanes of a worker, passed on from its heartbeat.
-struct lanes_seen {
+/// The threads of a worker, passed on from its heartbeat.
+struct threads_seen {
   task_id task{};
   incarnation inc{};
-  std::vector<lane_status> lanes{};
-  TROUPE_FIELDS(lanes_seen, task, inc, lanes)
+  std::vector<thread_status> threads{};
+  TROUPE_FIELDS(threads_seen, task, inc, threads)
 };
 
 /// Coordinator to membership: tell me of every member, those that are there already included.

@@ -3,19 +3,19 @@
 #include <troupe/core/ids.hpp>
 #include <troupe/messages/message_header.hpp>
 
-/// Coordinator and servers: cuts through all shards.
+/// Coordinator and servers: snapshots of all shards.
 namespace troupe {
 
 struct take_cut {
   message_header header{};
-  cut_id cut{};
-  TROUPE_FIELDS(take_cut, header, cut)
+  snapshot_id snapshot{};
+  TROUPE_FIELDS(take_cut, header, snapshot)
 };
 
 struct drop_cut {
   message_header header{};
-  cut_id cut{};
-  TROUPE_FIELDS(drop_cut, header, cut)
+  snapshot_id snapshot{};
+  TROUPE_FIELDS(drop_cut, header, snapshot)
 };
 
 } // namespace troupe

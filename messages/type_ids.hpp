@@ -9,10 +9,10 @@
 #define TROUPE_MESSAGE_TYPES(apply)                                                                \
   apply(hello) apply(hello_answer) apply(heartbeat) apply(fenced_notice) apply(view_changed)       \
     apply(probe_member) apply(leave) apply(leave_cluster) apply(end_member) apply(member_joined)   \
-      apply(member_lost) apply(lanes_seen) apply(fence_member) apply(end_cluster)                  \
+      apply(member_lost) apply(threads_seen) apply(fence_member) apply(end_cluster)                \
         apply(follow_members) apply(tick) apply(admit_worker) apply(run_closures)                  \
           apply(recall_closures) apply(cancel_closures) apply(add_variables) apply(make_resources) \
-            apply(drop_resources) apply(worker_report) apply(lane_progress)                        \
+            apply(drop_resources) apply(worker_report) apply(thread_progress)                      \
               apply(request_variable) apply(variable_answer) apply(variable_wanted)                \
                 apply(grant_term) apply(term_answer) apply(create_shards) apply(drop_shards)       \
                   apply(done_answer) apply(creation_answer) apply(settle_closures)                 \

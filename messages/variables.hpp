@@ -30,7 +30,7 @@ struct variable_answer {
   TROUPE_FIELDS(variable_answer, why, made)
 };
 
-/// A lane to its own worker actor: ask the coordinator on my behalf.
+/// A compute thread to its own worker actor: ask the coordinator on my behalf.
 struct variable_wanted {
   variable_spec wanted{};
   local_only<promise_slot<variable_spec>> reply{};

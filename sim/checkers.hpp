@@ -33,7 +33,7 @@ public:
 struct checker_options {
   std::size_t queue_len_max = 1024;
   std::size_t credits_max = 256; ///< prefetched closures a worker
-  std::uint32_t lanes = 1;
+  std::uint32_t threads = 1;
   bool infrastructure_errors = false; ///< beyond the guard: they may reach the user
 };
 

@@ -23,7 +23,7 @@ struct fault {
   duration at{}; ///< since the start of the run
   action what{};
   /// The mark of a fault that comes not at a time, but when `what.target` hits it for the `nth`
-  /// time, from 1, over its lives. A worker that crashes so comes back by itself.
+  /// time, from 1, over its instances. A worker that crashes so comes back by itself.
   std::string mark{};
   std::uint64_t nth = 0;
   friend bool operator==(const fault&, const fault&) = default;

@@ -6,15 +6,15 @@
 #include <memory>
 #include <string>
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 #include <troupe/core/thrown.hpp>
 
-/// A stackful fiber that sanitizers, C++ exceptions and the lane's ambient state understand.
+/// A stackful fiber that sanitizers, C++ exceptions and the thread's ambient state understand.
 namespace troupe::sim {
 
 /// The exception that ends a fiber from inside its wait: thrown there once, so that destructors
-/// run. Must not be swallowed by a `catch (...)`: see `ends_the_lane`.
-struct forced_unwind final : lane_unwind {};
+/// run. Must not be swallowed by a `catch (...)`: see `ends_the_thread`.
+struct forced_unwind final : thread_unwind {};
 
 /// A body of ordinary blocking C++ on a stack of its own. One thread. The stack is made at the
 /// first `run` and goes when the body has ended.

@@ -8,7 +8,7 @@
 namespace troupe::sim {
 
 /// A machine of the simulated cluster, named after the task that runs on it: `chief`, `worker{1}`,
-/// `server{0}`. The machine keeps its disk, clock and name over the lives of its processes.
+/// `server{0}`. The machine keeps its disk, clock and name over the instances of its processes.
 struct node_name {
   task_id task{};
   constexpr node_name() = default;

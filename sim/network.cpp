@@ -25,7 +25,7 @@ void network::add_machine() {
     }
 }
 
-life* network::up_at(std::uint32_t machine) {
+process_instance* network::up_at(std::uint32_t machine) {
   auto* l = world_.machines[machine]->now.get();
   return l && l->is_up() ? l : nullptr;
 }
@@ -34,7 +34,7 @@ life* network::up_at(std::uint32_t machine) {
 // ------------------------------------------------------------------------------------------------------
 
 duration network::travel_time(link& l, const packet& p) {
-  if (p.from.machine == p.to_life.machine)
+  if (p.from.machine == p.to_instance.machine)
     return loopback;
   const auto& o = world_.options;
   auto jitter = l.draws.below(static_cast<std::uint64_t>(o.latency_jitter.count()) + 1);
@@ -54,7 +54,7 @@ void network::send(packet&& p) { put(packets_.put(std::move(p))); }
 
 void network::put(std::uint32_t index) {
   const auto& p = packets_[index];
-  auto& l = at(p.from.machine, p.to_life.machine);
+  auto& l = at(p.from.machine, p.to_instance.machine);
   auto& last = last_of(p, l);
   last = std::max(world_.now + travel_time(l, p), last + duration{1});
   world_.events.push(last, calendar::packet_arrives, index);
@@ -62,9 +62,9 @@ void network::put(std::uint32_t index) {
 
 void network::become_due(std::uint32_t index, std::uint64_t since) {
   const auto& p = packets_[index];
-  auto& l = at(p.from.machine, p.to_life.machine);
+  auto& l = at(p.from.machine, p.to_instance.machine);
   if (l.due.empty())
-    due_.push_back({p.from.machine, p.to_life.machine, since});
+    due_.push_back({p.from.machine, p.to_instance.machine, since});
   l.due.emplace_back(index, since);
 }
 
@@ -81,8 +81,8 @@ void network::deliver_due(std::size_t i) {
 
 void network::arrive(std::uint32_t index) {
   const auto& p = packets_[index];
-  auto& l = at(p.from.machine, p.to_life.machine);
-  auto& m = *world_.machines[p.to_life.machine];
+  auto& l = at(p.from.machine, p.to_instance.machine);
+  auto& m = *world_.machines[p.to_instance.machine];
   if (l.cut.count > 0 || l.stalled.count > 0)
     return l.held.push_back(index);
   if (m.paused)
@@ -92,7 +92,7 @@ void network::arrive(std::uint32_t index) {
   bytes_arrived += taken.bytes.size();
   auto& h = world_.hash;
   h.fold(taken.kind | std::uint64_t{taken.from.machine} << 8
-         | std::uint64_t{taken.to_life.machine} << 24 | std::uint64_t{taken.from.number} << 40);
+         | std::uint64_t{taken.to_instance.machine} << 24 | std::uint64_t{taken.from.number} << 40);
   h.fold(taken.to ^ taken.epoch << 20);
   h.fold(taken.bytes.data(), taken.bytes.size());
   dispatch(taken);
@@ -104,7 +104,7 @@ void network::release_held(std::uint32_t machine) {
 }
 
 void network::dispatch(packet& p) {
-  auto* to = up_at(p.to_life.machine);
+  auto* to = up_at(p.to_instance.machine);
   if (is_data(p.kind))
     dispatch_data(to, p);
   else
@@ -114,13 +114,13 @@ void network::dispatch(packet& p) {
 /// Back to where it came from. A machine that is off answers once it is on again; if that takes too
 /// long the sender's system gives up.
 void network::answer(const packet& p, packet::kind_t kind) {
-  auto& m = *world_.machines[p.to_life.machine];
+  auto& m = *world_.machines[p.to_instance.machine];
   if (m.off)
     return wait_for_machine(m, p, kind);
   packet out;
   out.kind = kind;
-  out.from = m.now ? m.now->id() : life_id{.machine = m.index};
-  out.to_life = p.from;
+  out.from = m.now ? m.now->id() : process_id{.machine = m.index};
+  out.to_instance = p.from;
   out.epoch = p.epoch;
   out.token = is_data(kind) ? 1 - p.token : p.token;
   send(std::move(out));
@@ -151,12 +151,12 @@ void network::machine_on(machine& m) {
 // --- the control plane
 // -------------------------------------------------------------------------------------------
 
-std::uint64_t network::open(const life_id& a, const life_id& b) {
+std::uint64_t network::open(const process_id& a, const process_id& b) {
   connections_.push_back({a, b});
   return connections_.size() - 1;
 }
 
-std::uint64_t network::route(life& from, const life_id& to) {
+std::uint64_t network::route(process_instance& from, const process_id& to) {
   auto epoch = from.routes[to.machine];
   if (epoch != 0)
     return connections_[epoch].other(from.id().machine) == to ? epoch : 0;
@@ -172,7 +172,7 @@ std::uint64_t network::route(life& from, const life_id& to) {
   return from.routes[to.machine] = theirs;
 }
 
-void network::lose(life& side, std::uint32_t peer) {
+void network::lose(process_instance& side, std::uint32_t peer) {
   auto epoch = std::exchange(side.routes[peer], 0);
   if (epoch == 0)
     return;
@@ -180,15 +180,15 @@ void network::lose(life& side, std::uint32_t peer) {
   side.actors().lose_peer(connections_[epoch].other(side.id().machine));
 }
 
-void network::dispatch_control(life* to, packet& p) {
+void network::dispatch_control(process_instance* to, packet& p) {
   switch (p.kind) {
     case packet::dial: return on_dial(to, p);
     case packet::dialed:
-      if (to && to->id() == p.to_life)
+      if (to && to->id() == p.to_instance)
         on_dialed(*to, p);
       return;
     case packet::refused:
-      if (to && to->id() == p.to_life)
+      if (to && to->id() == p.to_instance)
         to->actors().dialed(p.token, {}, 0);
       return;
     case packet::finished:
@@ -203,7 +203,7 @@ void network::dispatch_control(life* to, packet& p) {
     to->actors().deliver(p);
 }
 
-void network::on_dial(life* to, packet& p) {
+void network::on_dial(process_instance* to, packet& p) {
   auto actor = to ? to->actors().published_at(p.port) : 0;
   if (actor == 0)
     return answer(p, packet::refused);
@@ -211,7 +211,7 @@ void network::on_dial(life* to, packet& p) {
   auto from = p.from.machine;
   auto* dialer = up_at(from);
   auto epoch = to->routes[from];
-  if (epoch != 0 && (!dialer || dialer->routes[p.to_life.machine] != epoch)) {
+  if (epoch != 0 && (!dialer || dialer->routes[p.to_instance.machine] != epoch)) {
     lose(*to, from);
     epoch = 0;
   }
@@ -220,14 +220,14 @@ void network::on_dial(life* to, packet& p) {
   packet out;
   out.kind = packet::dialed;
   out.from = to->id();
-  out.to_life = p.from;
+  out.to_instance = p.from;
   out.epoch = epoch;
   out.to = actor;
   out.token = p.token;
   send(std::move(out));
 }
 
-void network::on_dialed(life& to, packet& p) {
+void network::on_dialed(process_instance& to, packet& p) {
   auto peer = p.from.machine;
   if (to.routes[peer] != p.epoch) {
     lose(to, peer);
@@ -239,7 +239,7 @@ void network::on_dialed(life& to, packet& p) {
 // --- ends
 // -----------------------------------------------------------------------------------------------------------
 
-void network::process_gone(life& l, std::int64_t flags) {
+void network::process_gone(process_instance& l, std::int64_t flags) {
   const bool loses = flags & crash_loses_sent;
   const bool silent = flags & crash_silent;
   for (std::uint32_t m = 0; m < l.routes.size(); ++m)
@@ -250,13 +250,13 @@ void network::process_gone(life& l, std::int64_t flags) {
       packet out;
       out.kind = packet::finished;
       out.from = l.id();
-      out.to_life = connections_[epoch].other(l.id().machine);
+      out.to_instance = connections_[epoch].other(l.id().machine);
       out.epoch = epoch;
       send(std::move(out));
     }
   for (auto number : l.channels) {
     auto& c = *channels_[number];
-    int mine = c.ends[0].life == l.id() ? 0 : 1;
+    int mine = c.ends[0].instance == l.id() ? 0 : 1;
     if (!c.ends[mine].open || c.ends[mine].peer_gone)
       continue;
     c.dropped |= loses;
@@ -276,15 +276,15 @@ bool network::reset(std::uint32_t a, std::uint32_t b, bool channels_only) {
       packet out;
       out.kind = packet::finished;
       out.from = from->id();
-      out.to_life = to->id();
+      out.to_instance = to->id();
       out.epoch = epoch;
       send(std::move(out));
     }
   }
   for (auto number : x->channels) {
     auto& c = *channels_[number];
-    int mine = c.ends[0].life == x->id() ? 0 : 1;
-    if (c.ends[1 - mine].life != y->id() || c.dropped || !c.ends[0].open || !c.ends[1].open)
+    int mine = c.ends[0].instance == x->id() ? 0 : 1;
+    if (c.ends[1 - mine].instance != y->id() || c.dropped || !c.ends[0].open || !c.ends[1].open)
       continue;
     any = c.dropped = true;
     send_data(c, 0, packet::data_reset);
@@ -371,10 +371,10 @@ void network::give_up(const packet& p) {
   }
   auto* sender = up_at(p.from.machine);
   if (p.epoch == 0 || !sender || sender->id() != p.from
-      || sender->routes[p.to_life.machine] != p.epoch)
+      || sender->routes[p.to_instance.machine] != p.epoch)
     return;
   connections_[p.epoch].dropped = true;
-  lose(*sender, p.to_life.machine);
+  lose(*sender, p.to_instance.machine);
 }
 
 } // namespace troupe::sim

@@ -13,18 +13,18 @@ std::size_t network::segment_size(std::size_t bytes) {
   return n;
 }
 
-std::shared_ptr<data_connection> network::open_channel(life& from, std::uint32_t to,
+std::shared_ptr<data_connection> network::open_channel(process_instance& from, std::uint32_t to,
                                                        std::uint16_t port) {
   auto c = std::make_shared<data_connection>();
   c->number = channels_.size();
-  c->ends[0].life = from.id();
-  c->ends[1].life = {.machine = to};
+  c->ends[0].instance = from.id();
+  c->ends[1].instance = {.machine = to};
   channels_.push_back(c);
   from.channels.push_back(c->number);
   packet p;
   p.kind = packet::data_dial;
   p.from = from.id();
-  p.to_life = {.machine = to};
+  p.to_instance = {.machine = to};
   p.epoch = c->number;
   p.token = 1;
   p.port = port;
@@ -35,8 +35,8 @@ std::shared_ptr<data_connection> network::open_channel(life& from, std::uint32_t
 void network::send_data(data_connection& c, int end, packet::kind_t kind, std::vector<char> bytes) {
   packet p;
   p.kind = kind;
-  p.from = c.ends[end].life;
-  p.to_life = c.ends[1 - end].life;
+  p.from = c.ends[end].instance;
+  p.to_instance = c.ends[1 - end].instance;
   p.epoch = c.number;
   p.token = static_cast<std::uint64_t>(1 - end);
   p.bytes = std::move(bytes);
@@ -44,26 +44,26 @@ void network::send_data(data_connection& c, int end, packet::kind_t kind, std::v
   send(std::move(p));
 }
 
-void network::on_data_dial(life* to, packet& p) {
+void network::on_data_dial(process_instance* to, packet& p) {
   auto c = channels_[p.epoch];
   auto listener =
     to ? to->listeners.find(p.port) : std::map<std::uint16_t, sim_listener*>::iterator{};
   if (!to || listener == to->listeners.end())
     return answer(p, packet::data_refused);
-  c->ends[1].life = to->id();
+  c->ends[1].instance = to->id();
   if (!listener->second->take(c))
     return answer(p, packet::data_refused);
   to->channels.push_back(c->number);
   send_data(*c, 1, packet::data_dialed);
 }
 
-void network::dispatch_data(life* to, packet& p) {
+void network::dispatch_data(process_instance* to, packet& p) {
   auto& c = *channels_[p.epoch];
   auto& here = c.ends[p.token];
   c.ends[1 - p.token].under_way -= p.bytes.size();
   if (p.kind == packet::data_dial)
     return on_data_dial(to, p);
-  bool there = to && to->id() == here.life;
+  bool there = to && to->id() == here.instance;
   switch (p.kind) {
     case packet::data_bytes:
       if (c.dropped)

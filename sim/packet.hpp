@@ -6,11 +6,11 @@
 
 namespace troupe::sim {
 
-/// Id of a life of a process: its machine's number and its own, from 1 over the whole run.
-struct life_id {
+/// Id of a process instance: its machine's number and its own, from 1 over the whole run.
+struct process_id {
   std::uint32_t machine = 0;
   std::uint32_t number = 0;
-  friend bool operator==(const life_id&, const life_id&) = default;
+  friend bool operator==(const process_id&, const process_id&) = default;
 };
 
 /// Everything that crosses machines.
@@ -36,9 +36,9 @@ struct packet {
     data_reset,    ///< what was sent before is lost
   };
   kind_t kind = message;
-  life_id from{}, to_life{}; ///< `to_life.number` 0: whoever lives there
-  std::uint64_t epoch = 0;   ///< number of the connection
-  std::uint64_t to = 0;      ///< an actor
+  process_id from{}, to_instance{}; ///< `to_instance.number` 0: whoever lives there
+  std::uint64_t epoch = 0;          ///< number of the connection
+  std::uint64_t to = 0;             ///< an actor
   std::uint64_t message_id = 0;
   std::uint64_t token = 0; ///< pairs an answer with its question
   std::uint16_t port = 0;

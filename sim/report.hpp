@@ -26,7 +26,7 @@ struct exit_record {
     returned, ///< from its program
     threw,    ///< its program
     crashed,  ///< by an action
-    left,     ///< by `lane_port::leave_now`
+    left,     ///< by `thread_port::leave_now`
     running,  ///< still, when the run ended
   };
   node_name node{};

@@ -118,7 +118,7 @@ world_options options_of(const scenario& s, const run_spec& spec, const run_sett
 
 checker_options options_for_checkers(const scenario& s, const runtime_options& of) {
   return {.queue_len_max = of.queue_len_max,
-          .lanes = of.lanes_per_worker,
+          .threads = of.threads_per_worker,
           .infrastructure_errors = s.beyond_guard};
 }
 

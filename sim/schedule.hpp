@@ -11,9 +11,9 @@ namespace troupe::sim {
 
 /// Something that could run now.
 struct choice {
-  enum kind_t : std::uint8_t { actor, lane, timer, link, call } kind = actor;
+  enum kind_t : std::uint8_t { actor, thread, timer, link, call } kind = actor;
   std::uint32_t machine = 0;
-  std::uint64_t task = 0;  ///< stable over a life: an actor's or a lane's number; a link's sender
+  std::uint64_t task = 0;  ///< stable over an instance: of an actor or thread; a link's sender
   std::uint64_t since = 0; ///< lower: could run earlier
 };
 
@@ -41,8 +41,9 @@ inline constexpr std::uint32_t fifo_pick = 0xffffffffu;
 std::unique_ptr<schedule> make_fifo_schedule();
 /// A schedule whose picks are uniform.
 std::unique_ptr<schedule> make_random_schedule(std::uint64_t seed);
-/// A schedule by random priorities of actors, lanes and machines' timers; at `changes` of the first
-/// `steps` picks the running one falls behind all others. Source: Burckhardt et al. 2010 (PCT).
+/// A schedule by random priorities of actors, threads and machines' timers; at `changes` of the
+/// first `steps` picks the running one falls behind all others. Source: Burckhardt et al. 2010
+/// (PCT).
 std::unique_ptr<schedule> make_pct_schedule(std::uint64_t seed, std::uint32_t changes,
                                             std::uint64_t steps);
 /// A schedule of the recorded picks, then FIFO. A pick that does not fit is FIFO too.

@@ -51,7 +51,7 @@ void step_dice::roll(worker_context& ctx) const {
       return;
     case fate::kills:
       mark(ctx.host().env(), "sim.step_killed");
-      ctx.host().env().lanes.leave_now(killed_exit_code);
+      ctx.host().env().threads.leave_now(killed_exit_code);
   }
 }
 

@@ -16,7 +16,7 @@
 
 namespace troupe::sim {
 
-/// A machine's disk, in memory, over the lives of its processes.
+/// A machine's disk, in memory, over the instances of its processes.
 ///
 /// What survives a loss of power is what POSIX promises (`disk_tree`). Locks end with the process
 /// and stand for no file.
@@ -37,7 +37,7 @@ public:
   /// Ends a process's use of the disk: open files are dead, locks are free; everything written
   /// stays.
   void process_gone() {
-    ++life_;
+    ++generation_;
     tree_.unlock_all();
   }
   /// Number of faults of a kind that hit, so far.
@@ -90,7 +90,7 @@ private:
   draw_stream draws_;
   disk_tree tree_{};
   std::map<fault, pending_fault> faults_{};
-  std::uint64_t life_ = 0;
+  std::uint64_t generation_ = 0;
   std::map<fault, std::uint64_t> hits_{};
 };
 

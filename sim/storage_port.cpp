@@ -29,9 +29,9 @@ public:
 
   /// Lets it take its time; what befalls it, for faults that the caller plays out itself.
   result<std::optional<fault>> begin(operation what, const std::string& text,
-                                     std::optional<std::uint64_t> life = {}) {
+                                     std::optional<std::uint64_t> generation = {}) {
     spend_(disk_.take(fault::slow) ? disk_.faults_[fault::slow].each : operation_takes);
-    if (!alive_() || (life && *life != disk_.life_))
+    if (!alive_() || (generation && *generation != disk_.generation_))
       return make_failure(errc::io_failed, text + ": the process has ended");
     auto how = disk_.hit(what);
     if (how == fault::io_error)
@@ -53,12 +53,15 @@ private:
 class sim_disk::writer final : public file_writer {
 public:
   writer(port& from, std::string path, disk_tree::node_ptr file)
-    : port_{from}, path_{std::move(path)}, file_{std::move(file)}, life_{from.disk().life_} {}
+    : port_{from},
+      path_{std::move(path)},
+      file_{std::move(file)},
+      generation_{from.disk().generation_} {}
 
   result<void> write(std::span<const std::byte> bytes) override {
     if (broken_)
       return *broken_;
-    auto how = port_.begin(operation::write, "write " + path_, life_);
+    auto how = port_.begin(operation::write, "write " + path_, generation_);
     if (!how)
       return broken(std::move(how.error()));
     const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -74,7 +77,7 @@ public:
   result<void> sync() override {
     if (broken_)
       return *broken_;
-    if (auto how = port_.begin(operation::other, "fsync " + path_, life_); !how)
+    if (auto how = port_.begin(operation::other, "fsync " + path_, generation_); !how)
       return broken(std::move(how.error()));
     file_->durable = file_->now;
     return {};
@@ -89,18 +92,21 @@ private:
   port& port_;
   std::string path_;
   disk_tree::node_ptr file_;
-  std::uint64_t life_;
+  std::uint64_t generation_;
   std::optional<failure> broken_{};
 };
 
 class sim_disk::reader final : public file_reader {
 public:
   reader(port& from, std::string path, disk_tree::node_ptr file)
-    : port_{from}, path_{std::move(path)}, file_{std::move(file)}, life_{from.disk().life_} {}
+    : port_{from},
+      path_{std::move(path)},
+      file_{std::move(file)},
+      generation_{from.disk().generation_} {}
   std::uint64_t size_bytes() const override { return file_->now.size(); }
 
   result<void> read_at(std::uint64_t offset, std::span<std::byte> to) override {
-    auto how = port_.begin(operation::read, "read " + path_, life_);
+    auto how = port_.begin(operation::read, "read " + path_, generation_);
     if (!how)
       return how.error();
     if (auto ok = disk_tree::read_at(*file_, path_, offset, to); !ok || to.empty())
@@ -116,7 +122,7 @@ private:
   port& port_;
   std::string path_;
   disk_tree::node_ptr file_;
-  std::uint64_t life_;
+  std::uint64_t generation_;
 };
 
 result<std::unique_ptr<file_writer>> sim_disk::port::create(const std::string& path) {

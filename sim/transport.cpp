@@ -17,9 +17,9 @@ void watchers::tell() const {
 // --- channels
 // -----------------------------------------------------------------------------------------------------
 
-sim_channel::sim_channel(life& l, std::shared_ptr<data_connection> c, int end)
-  : life_{l}, connection_{std::move(c)}, end_{end} {
-  const auto& other = connection_->ends[1 - end_].life;
+sim_channel::sim_channel(process_instance& l, std::shared_ptr<data_connection> c, int end)
+  : instance_{l}, connection_{std::move(c)}, end_{end} {
+  const auto& other = connection_->ends[1 - end_].instance;
   peer_ = l.owner().machines[other.machine]->host + ":" + std::to_string(connection_->number);
 }
 
@@ -39,16 +39,16 @@ std::size_t sim_channel::room() const {
   const auto& mine = connection_->ends[end_];
   const auto& theirs = connection_->ends[1 - end_];
   auto used = mine.under_way + theirs.inbox.size();
-  auto all = life_.owner().options.channel_bytes;
+  auto all = instance_.owner().options.channel_bytes;
   return used < all ? all - used : 0;
 }
 
 bool sim_channel::is_lost() const {
-  return closed_ || !life_.is_up() || connection_->ends[end_].peer_gone;
+  return closed_ || !instance_.is_up() || connection_->ends[end_].peer_gone;
 }
 
 result<std::size_t> sim_channel::try_send(std::span<const const_bytes> parts) {
-  life_.may_be_preempted();
+  instance_.may_be_preempted();
   if (is_lost())
     return lost();
   std::size_t total = 0;
@@ -58,7 +58,7 @@ result<std::size_t> sim_channel::try_send(std::span<const const_bytes> parts) {
   auto sent = left;
   std::size_t at = 0; // within parts.front()
   while (left > 0) {
-    auto n = std::min(left, life_.owner().net.segment_size(left));
+    auto n = std::min(left, instance_.owner().net.segment_size(left));
     std::vector<char> segment;
     segment.reserve(n);
     while (segment.size() < n) {
@@ -72,15 +72,15 @@ result<std::size_t> sim_channel::try_send(std::span<const const_bytes> parts) {
       }
     }
     left -= n;
-    life_.owner().net.send_data(*connection_, end_, packet::data_bytes, std::move(segment));
+    instance_.owner().net.send_data(*connection_, end_, packet::data_bytes, std::move(segment));
   }
   return sent;
 }
 
 result<std::size_t> sim_channel::try_receive(std::span<const mutable_bytes> parts) {
-  life_.may_be_preempted();
+  instance_.may_be_preempted();
   auto& mine = connection_->ends[end_];
-  if (closed_ || !life_.is_up() || (mine.inbox.size() == 0 && mine.peer_gone))
+  if (closed_ || !instance_.is_up() || (mine.inbox.size() == 0 && mine.peer_gone))
     return lost();
   std::size_t got = 0;
   for (const auto& part : parts) {
@@ -99,8 +99,8 @@ void sim_channel::close() {
   auto& mine = connection_->ends[end_];
   mine.open = false;
   mine.inbox.clear();
-  if (life_.is_up() && !mine.peer_gone)
-    life_.owner().net.send_data(*connection_, end_, packet::data_finished);
+  if (instance_.is_up() && !mine.peer_gone)
+    instance_.owner().net.send_data(*connection_, end_, packet::data_finished);
   mine.who.tell();
 }
 
@@ -111,21 +111,21 @@ bool sim_channel::ready(bool want_send) const {
 // --- listeners
 // ----------------------------------------------------------------------------------------------------
 
-sim_listener::sim_listener(life& l, std::uint16_t port) : life_{l}, port_{port} {
-  life_.listeners[port_] = this;
+sim_listener::sim_listener(process_instance& l, std::uint16_t port) : instance_{l}, port_{port} {
+  instance_.listeners[port_] = this;
 }
 
 sim_listener::~sim_listener() {
   for (auto* p : std::vector<sim_poller*>{watching_})
     p->forget(*this);
   for (auto& c : waiting_)
-    sim_channel{life_, std::move(c), 1}.close();
-  life_.listeners.erase(port_);
-  life_.unbind(port_);
+    sim_channel{instance_, std::move(c), 1}.close();
+  instance_.listeners.erase(port_);
+  instance_.unbind(port_);
 }
 
 std::string sim_listener::address() const {
-  return life_.home().host + ":" + std::to_string(port_);
+  return instance_.home().host + ":" + std::to_string(port_);
 }
 
 std::unique_ptr<channel> sim_listener::try_accept() {
@@ -133,7 +133,7 @@ std::unique_ptr<channel> sim_listener::try_accept() {
     return nullptr;
   auto c = std::move(waiting_.front());
   waiting_.pop_front();
-  return std::make_unique<sim_channel>(life_, std::move(c), 1);
+  return std::make_unique<sim_channel>(instance_, std::move(c), 1);
 }
 
 bool sim_listener::take(std::shared_ptr<data_connection> c) {
@@ -231,34 +231,34 @@ result<place> place_of(const std::string& address) {
 
 class sim_transport final : public data_transport {
 public:
-  explicit sim_transport(life& l) : life_{l} {}
+  explicit sim_transport(process_instance& l) : instance_{l} {}
 
   result<std::unique_ptr<channel_listener>> listen(const std::string& address) override {
-    life_.end_here();
+    instance_.end_here();
     auto at = place_of(address);
     if (!at)
       return at.error();
-    if (at->host != life_.home().host)
+    if (at->host != instance_.home().host)
       return make_failure(errc::invalid_argument,
                           "cannot listen on " + address + ": not this host");
-    auto port = life_.is_up() ? life_.bind(at->port) : std::uint16_t{0};
+    auto port = instance_.is_up() ? instance_.bind(at->port) : std::uint16_t{0};
     if (port == 0)
       return make_failure(errc::address_in_use, "cannot listen on " + address + ": address in use");
-    return std::unique_ptr<channel_listener>{std::make_unique<sim_listener>(life_, port)};
+    return std::unique_ptr<channel_listener>{std::make_unique<sim_listener>(instance_, port)};
   }
 
   result<std::unique_ptr<channel>> connect(const std::string& address,
                                            time_point deadline) override {
-    life_.end_here();
+    instance_.end_here();
     auto at = place_of(address);
     if (!at)
       return at.error();
     std::uint32_t machine = 0;
-    if (!life_.find_machine(at->host, machine) || !life_.is_up()) // only a refusal is one
+    if (!instance_.find_machine(at->host, machine) || !instance_.is_up()) // only a refusal is one
       return make_failure(errc::unavailable, "cannot connect to " + address + ": no such host");
-    auto c = life_.owner().net.open_channel(life_, machine, at->port);
-    auto out = std::make_unique<sim_channel>(life_, c, 0);
-    sim_poller poller{life_};
+    auto c = instance_.owner().net.open_channel(instance_, machine, at->port);
+    auto out = std::make_unique<sim_channel>(instance_, c, 0);
+    sim_poller poller{instance_};
     poller.watch(*out, false);
     while (c->state == data_connection::dialling)
       if (!poller.wait_happening(deadline))
@@ -270,16 +270,16 @@ public:
   }
 
   std::unique_ptr<channel_poller> make_poller() override {
-    return std::make_unique<sim_poller>(life_);
+    return std::make_unique<sim_poller>(instance_);
   }
 
 private:
-  life& life_;
+  process_instance& instance_;
 };
 
 } // namespace
 
-std::unique_ptr<data_transport> make_sim_transport(life& l) {
+std::unique_ptr<data_transport> make_sim_transport(process_instance& l) {
   return std::make_unique<sim_transport>(l);
 }
 

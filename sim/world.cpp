@@ -91,7 +91,7 @@ sim_disk& world::disk(node_name n) {
   return m->disk;
 }
 
-fake_table* world::gpus(node_name n) {
+fake_backend* world::gpus(node_name n) {
   auto* m = core_->find(n);
   if (!m)
     throw_failure(errc::unknown_name, "sim: unknown machine " + to_string(n));

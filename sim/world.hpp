@@ -21,7 +21,7 @@ namespace troupe::sim {
 } // namespace troupe::sim
 
 namespace troupe {
-class fake_table; // device/fake_table.hpp
+class fake_backend; // device/fake_backend.hpp
 }
 
 namespace troupe::sim {
@@ -58,10 +58,10 @@ struct world_options {
   // what things take
   /// The steps in which time moves. Events that fall into one step happen in the schedule's order.
   duration quantum = std::chrono::microseconds{50};
-  duration step_cost = std::chrono::microseconds{2};      ///< a message handled, a lane's turn
+  duration step_cost = std::chrono::microseconds{2};      ///< a message handled, a thread's turn
   duration closure_cost = std::chrono::microseconds{100}; ///< each step, beside what it computes
-  /// Share of calls on data channels before which the lane loses the processor for up to 200 us, so
-  /// that a push to several servers can be cut between them.
+  /// Share of calls on data channels before which the thread loses the processor for up to 200 us,
+  /// so that a push to several servers can be cut between them.
   std::uint32_t preempt_per_mille = 100;
   duration latency_min = std::chrono::microseconds{100};
   duration latency_jitter = std::chrono::microseconds{200};
@@ -164,8 +164,8 @@ public:
   moment at(duration since_start) { return moment{*this, since_start}; }
   void plan(duration since_start, const action& what);
   void call_at(duration since_start, std::function<void()> f);
-  /// Plans an action at the `nth` hit of `mark` on that machine, from 1, counted over its lives.
-  /// From inside a handler or a lane: a crash holds from that very point on.
+  /// Plans an action at the `nth` hit of `mark` on that machine, from 1, counted over its
+  /// instances. From inside a handler or a thread: a crash holds from that very point on.
   void at_mark(std::string mark, node_name where, std::uint64_t nth, action what);
   /// Carries out an action now, from a planned call or an observer's `on_event`. False when it had
   /// no effect.
@@ -189,9 +189,9 @@ public:
   std::vector<node_name> machines() const;
   /// A machine's disk: its faults and its content.
   sim_disk& disk(node_name n);
-  /// The GPUs of the process that runs there, for faults (`fake_table::plant`, `lose`); null when
+  /// The GPUs of the process that runs there, for faults (`fake_backend::plant`, `lose`); null when
   /// none runs or it has not asked for a device yet. A process that follows has new ones.
-  fake_table* gpus(node_name n);
+  fake_backend* gpus(node_name n);
   std::uint64_t seed() const;
   /// The picks so far, with `record_picks`.
   const std::vector<std::uint32_t>& picks() const;

@@ -22,7 +22,7 @@ void world::core::begin_checks() {
   };
   panel.emplace(sink,
                 checker_options{.queue_len_max = settings.queue_len_max,
-                                .lanes = settings.lanes_per_worker,
+                                .threads = settings.threads_per_worker,
                                 .infrastructure_errors = options.checks == world_checks::beyond});
   observers.push_back(&*panel);
 }

@@ -55,9 +55,9 @@ public:
 private:
   static choice of_task(const machine& m, std::size_t i) {
     const auto& task = m.now->ready[i];
-    auto number = task.is_lane ? static_cast<lane_fiber*>(task.what)->number
-                               : m.now->actors().number_of(task.what);
-    return {.kind = task.is_lane ? choice::lane : choice::actor,
+    auto number = task.is_thread ? static_cast<thread_fiber*>(task.what)->number
+                                 : m.now->actors().number_of(task.what);
+    return {.kind = task.is_thread ? choice::thread : choice::actor,
             .machine = m.index,
             .task = number,
             .since = task.since};
@@ -164,7 +164,7 @@ void world::core::run_task(machine& m, std::size_t k) {
   l.ready.erase(l.ready.begin() + static_cast<std::ptrdiff_t>(k));
   m.busy_until = std::max(m.busy_until, now) + options.step_cost * m.slow;
   auto number = l.run(task);
-  hash.fold((task.is_lane ? 0x72u : 0x73u) | std::uint64_t{m.index} << 8 | number << 24);
+  hash.fold((task.is_thread ? 0x72u : 0x73u) | std::uint64_t{m.index} << 8 | number << 24);
   hash.fold(static_cast<std::uint64_t>(now.time_since_epoch().count()));
   l.actors().flush();
 }

@@ -1,4 +1,4 @@
-// The cluster: machines and the lives of their processes.
+// The cluster: machines and the instances of their processes.
 #include <algorithm>
 
 #include <troupe/sim/detail/core.hpp>
@@ -60,8 +60,8 @@ void world::core::start(machine& m) {
   m.off = false;
   m.slow = 1;
   m.busy_until = now;
-  m.now = std::make_unique<life>(*this, m, life_id{.machine = m.index, .number = ++lives},
-                                 options_for(m));
+  m.now = std::make_unique<process_instance>(
+    *this, m, process_id{.machine = m.index, .number = ++instances}, options_for(m));
   m.now->routes.resize(machines.size());
   net.machine_on(m);
   world_event("sim.start", m.name, {{"start", m.starts}});
@@ -69,12 +69,12 @@ void world::core::start(machine& m) {
 }
 
 /// The program has returned: what its runtime ended gets a moment to be gone.
-void world::core::exit_soon(life& l) {
+void world::core::exit_soon(process_instance& l) {
   l.ending.at = since_start();
   later(std::chrono::milliseconds{20}, [this, &l] { finish_exit(l); });
 }
 
-void world::core::finish_exit(life& l) {
+void world::core::finish_exit(process_instance& l) {
   if (!l.is_up())
     return;
   if (l.ending.how == exit_record::returned)
@@ -89,7 +89,7 @@ void world::core::finish_exit(life& l) {
   process_ended(l);
 }
 
-void world::core::process_ended(life& l) {
+void world::core::process_ended(process_instance& l) {
   exits.push_back(l.ending);
   auto how = l.ending.how;
   if (l.name() == chief && (how == exit_record::returned || how == exit_record::threw)) {

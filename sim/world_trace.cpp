@@ -5,8 +5,8 @@
 
 namespace troupe::sim {
 
-void world::core::trace(life* of, node_name node, std::uint32_t start, std::string_view id,
-                        std::span<const trace_field> fields) {
+void world::core::trace(process_instance* of, node_name node, std::uint32_t start,
+                        std::string_view id, std::span<const trace_field> fields) {
   (void)of;
   ++traced;
   hash.fold(id);
@@ -42,7 +42,7 @@ void world::core::world_event(std::string_view id, const node_name& node,
   trace(nullptr, node, m ? m->starts : 0, id, {fields.begin(), fields.size()});
 }
 
-void world::core::mark(life& l, std::string_view id) {
+void world::core::mark(process_instance& l, std::string_view id) {
   ++marks[id];
   hash.fold(id);
   for (auto* o : observers)

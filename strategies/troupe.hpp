@@ -18,7 +18,7 @@
 #include <troupe/device/bucket_reducer.hpp>
 #include <troupe/device/comm_set.hpp>
 #include <troupe/device/context.hpp>
-#include <troupe/device/cuda_table.hpp>
+#include <troupe/device/cuda_backend.hpp>
 #include <troupe/device/mlp.hpp>
 #include <troupe/kernels/mlp.hpp>
 #include <troupe/strategies/checkpoint/preemption_checkpoint.hpp>

@@ -7,7 +7,7 @@
 
 #include "preflight.hpp"
 #include "train_step.hpp"
-#include "witness.hpp"
+#include "update_audit.hpp"
 
 namespace tool {
 
@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds rate_period{250};
 tr::parameter_server_options strategy_options(std::uint32_t servers) {
   auto weights = tr::min_size_partitioner{256 * 1024, 2};
   auto how = [weights, servers](const tr::shape_t& shape, tr::dtype type) {
-    if (type == tr::dtype::i64) // the witness: a part on every server
+    if (type == tr::dtype::i64) // the audit: a part on every server
       return std::vector<std::int64_t>{servers};
     return weights(shape, type);
   };
@@ -50,7 +50,7 @@ private:
   void make_weights();
   std::vector<std::string> restored(const std::string& directory);
   void take_checkpoint();
-  void make_witness();
+  void make_audit();
   void train();
   void take_result(const step_result& x);
   void await_front();
@@ -77,7 +77,7 @@ private:
   tr::parameter_server_strategy strategy_;
   tr::cluster_coordinator coordinator_;
   tr::variable_list weights_{};
-  tr::variable_list witness_{};
+  tr::variable_list audit_{};
   tr::variable done_{}; ///< steps that the saved weights have behind them
   tr::per_worker<tr::dataset_iterator> batches_{};
   tr::per_worker<tr::per_worker_value<step_memory>> memory_{};
@@ -138,9 +138,9 @@ void run::take_checkpoint() {
   listener_.say("resumed at step " + std::to_string(resumed_));
 }
 
-void run::make_witness() {
+void run::make_audit() {
   const auto steps = total_ > resumed_ ? total_ - resumed_ : 0;
-  const auto cells = witness_cells(timed() ? 0 : std::max<std::uint64_t>(steps, 1));
+  const auto cells = audit_cells(timed() ? 0 : std::max<std::uint64_t>(steps, 1));
   expected_.assign(cells, 0);
   // Named after where it starts, so that a resumed run does not find its predecessor's in the
   // checkpoint.
@@ -148,7 +148,7 @@ void run::make_witness() {
   const tr::shape_t shape{static_cast<std::int64_t>(cells * servers_)};
   strategy_.scope([&] {
     for (const char* name : {"witness/count", "witness/attempt"})
-      witness_.push_back(
+      audit_.push_back(
         tr::create_variable({.name = name + from, .shape = shape, .type = tr::dtype::i64}));
   });
 }
@@ -170,7 +170,7 @@ void run::train() {
   begin_ = rate_at_ = show_at_ = env_.clock.now();
   for (;;) {
     while (window_.size() < window_len && may_schedule()) {
-      window_.push_back(coordinator_.schedule(train_step, batches_, memory_, weights_, witness_));
+      window_.push_back(coordinator_.schedule(train_step, batches_, memory_, weights_, audit_));
       ++scheduled_;
     }
     if (window_.empty()) {
@@ -266,7 +266,7 @@ std::vector<std::uint64_t> run::versions() const {
 
 /// All steps have ended: what the servers hold is compared with what the coordinator accepted.
 void run::compare() {
-  const auto counts = witness_[0].read();
+  const auto counts = audit_[0].read();
   const auto cells = compare_cells(expected_, counts.as<std::int64_t>());
   const auto shards = compare_versions(report_.steps + rate_changes_, versions_before_, versions());
   report_.lost = cells.lost + shards.lost;
@@ -308,7 +308,7 @@ training_report run::go() {
   take_checkpoint();
   if (!options_.checkpoint.empty())
     check_checkpoint_directory(env_, options_.checkpoint);
-  make_witness();
+  make_audit();
   batches_ = coordinator_
                .create_per_worker_dataset([] {
                  const auto& own = own_data();

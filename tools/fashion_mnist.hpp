@@ -46,7 +46,7 @@ struct training_report {
 /// starts.
 void set_data_options(const training_options& options);
 
-/// Trains, evaluates, compares the witness. Waits until all workers are there before it returns, so
+/// Trains, evaluates, compares the audit. Waits until all workers are there before it returns, so
 /// that each can be told of the end. `stop`: set by a signal; throws `cancelled` soon after. Throws
 /// `troupe::error`.
 training_report train_fashion_mnist(troupe::runtime& rt, const training_options& options,

@@ -87,7 +87,7 @@ void print(const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
-/// "worker:0": one of equals, by its place among them.
+/// "worker:0": one of peer workers, by its place among them.
 std::string worker_name(const tr::runtime_options& options) {
   return "worker:" + std::to_string(options.peer);
 }

@@ -23,7 +23,7 @@ enum class step_place : std::uint8_t {
 };
 
 /// The model's gradients and their update, step after step. Each replica has memory of its own, so
-/// that they call it at once, each on its lane. It outlives the runs that call it.
+/// that they call it at once, each on its thread. It outlives the runs that call it.
 class replica_step {
 public:
   /// `weights`: w0, b0, w1, b1 of the perceptron, of a strategy with `local_replicas` here.

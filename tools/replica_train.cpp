@@ -124,7 +124,7 @@ private:
   std::shared_ptr<replica_step> replica_step_{};
   std::optional<tr::distributed_iterator> input_{};
   std::optional<tr::sync_checkpoint> checkpoint_{};
-  std::int64_t steps_ = 0; ///< of all lives
+  std::int64_t steps_ = 0; ///< of all sessions
   std::int64_t begun_at_ = 0;
   std::int64_t saved_at_ = -1;
   std::int64_t total_ = 0;
@@ -350,9 +350,9 @@ bool goes_on(const training_options& options, const tr::error& why) {
 }
 
 /// What became of the strategies since something was saved last.
-class lives_log {
+class session_log {
 public:
-  explicit lives_log(const tr::clock_port& clock)
+  explicit session_log(const tr::clock_port& clock)
     : clock_{clock}, log_{tr::wait_log{clock.now(), tell_every}} {}
   /// `saved_at`: the step, of the strategy that ended.
   void ended(const tr::failure& why, std::int64_t saved_at) {
@@ -379,31 +379,31 @@ private:
 
 training_report train_on_replicas(tr::runtime& rt, const training_options& options,
                                   training_listener& listener, const std::atomic<bool>& stop) {
-  constexpr int idle_lives_max = 20; // strategies in a row that did not get a step further
-  lives_log lives{rt.env().clock};
+  constexpr int idle_sessions_max = 20; // strategies in a row that did not get a step further
+  session_log sessions{rt.env().clock};
   auto begin = options.rejoins  ? beginning::resume_if_any
                : options.resume ? beginning::resume
                                 : beginning::anew;
   for (int idle = 0;; ++idle) {
-    std::optional<replica_run> life;
+    std::optional<replica_run> session;
     try {
-      life.emplace(rt, options, listener, stop, begin);
-      return life->go();
+      session.emplace(rt, options, listener, stop, begin);
+      return session->go();
     } catch (const tr::error& why) {
-      if (life && life->progress() > 0)
+      if (session && session->progress() > 0)
         idle = 0;
       if (!goes_on(options, why) || stop)
         throw;
-      lives.ended(why.details(), life ? life->saved_at() : -1);
-      if (idle == idle_lives_max) {
+      sessions.ended(why.details(), session ? session->saved_at() : -1);
+      if (idle == idle_sessions_max) {
         auto last = why.details();
         last.text =
-          std::to_string(idle + 1) + " attempts in a row made no progress; " + lives.text();
+          std::to_string(idle + 1) + " attempts in a row made no progress; " + sessions.text();
         tr::throw_failure(std::move(last));
       }
       listener.say(why.details().text);
-      if (lives.is_due())
-        listener.say("no progress: " + lives.text());
+      if (sessions.is_due())
+        listener.say("no progress: " + sessions.text());
     }
     begin = beginning::resume_if_any;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "witness.hpp"
+#include "update_audit.hpp"
 
 namespace tool {
 
@@ -26,20 +26,20 @@ void device_model::place(tr::device_context& d) {
 
 namespace {
 
-void write_witness(tr::worker_context& ctx, const tr::variable_list& witness) {
-  const auto servers = static_cast<std::uint32_t>(witness[0].spec().shards.size());
-  const auto cells = static_cast<std::uint64_t>(witness[0].shape()[0]) / servers;
-  const auto rows = witness_rows(ctx.closure().seq, cells, servers);
+void write_audit(tr::worker_context& ctx, const tr::variable_list& audit) {
+  const auto servers = static_cast<std::uint32_t>(audit[0].spec().shards.size());
+  const auto cells = static_cast<std::uint64_t>(audit[0].shape()[0]) / servers;
+  const auto rows = audit_rows(ctx.closure().seq, cells, servers);
   tr::tensor ones{tr::dtype::i64, rows.shape()};
   std::ranges::fill(ones.mutable_as<std::int64_t>(), 1);
-  witness[0].scatter_add(rows, ones);
+  audit[0].scatter_add(rows, ones);
   tr::tensor numbers{tr::dtype::i64, rows.shape()};
   std::ranges::fill(numbers.mutable_as<std::int64_t>(), value_of(ctx.attempt()));
-  witness[1].scatter_update(rows, numbers);
+  audit[1].scatter_update(rows, numbers);
 }
 
-/// The same as `mlp_gradients`, on the lane's device: each layer's gradients come to the host on a
-/// stream of their own while earlier layers compute.
+/// The same as `mlp_gradients`, on the thread's device: each layer's gradients come to the host on
+/// a stream of their own while earlier layers compute.
 k::mlp_result gradients_on_device(tr::worker_context& ctx, device_model& model,
                                   const std::vector<tr::variable_value>& values,
                                   const tr::tensor& images, const tr::tensor& labels,
@@ -52,7 +52,7 @@ k::mlp_result gradients_on_device(tr::worker_context& ctx, device_model& model,
   const auto& copies = d.stream("copies");
   std::vector<tr::host_copy> coming(gradients.size());
   auto to_host = [&](std::size_t layer) {
-    d.depends(copies, d.mark(d.stream()));
+    d.wait_event(copies, d.record_event(d.stream()));
     for (auto i : {2 * layer, 2 * layer + 1})
       coming[i] = d.start_get(model.gradients[i], copies);
   };
@@ -82,7 +82,7 @@ k::mlp_result gradients_on_cpu(step_memory& memory, const std::vector<tr::variab
 
 step_result train_step(tr::worker_context& ctx, tr::dataset_iterator& batches,
                        tr::per_worker_value<step_memory>& memory, const tr::variable_list& weights,
-                       const tr::variable_list& witness) {
+                       const tr::variable_list& audit) {
   const auto begin_ns = ctx.host().env().clock.now().time_since_epoch().count();
   const auto batch = batches.next();
   const auto labels = batch.labels().as<std::int64_t>();
@@ -100,7 +100,7 @@ step_result train_step(tr::worker_context& ctx, tr::dataset_iterator& batches,
             : gradients_on_cpu(memory.value, values, batch.images(), labels, gradients);
   }
   ctx.apply(weights, gradients);
-  write_witness(ctx, witness);
+  write_audit(ctx, audit);
   return {.loss = static_cast<float>(got.loss),
           .correct = static_cast<std::uint32_t>(got.correct),
           .seq = ctx.closure().seq,

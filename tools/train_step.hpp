@@ -27,7 +27,7 @@ inline float learning_rate_at(float initial, double fraction) {
 struct data_settings {
   std::string directory{};
   std::int64_t batch_size = 64;
-  bool on_device = false; ///< steps compute on their lane's device
+  bool on_device = false; ///< steps compute on their thread's device
 };
 data_settings& own_data();
 
@@ -52,11 +52,11 @@ private:
   std::vector<std::shared_ptr<troupe::tensor>> blocks_{};
 };
 
-/// A model on a lane's device.
+/// A model on a thread's device.
 struct device_model {
-  /// Memory there, made anew when the lane has another device than before.
+  /// Memory there, made anew when the thread has another device than before.
   void place(troupe::device_context& d);
-  troupe::device_context* of = nullptr; ///< the lane that it is on
+  troupe::device_context* of = nullptr; ///< the thread that it is on
   std::optional<troupe::device_mlp> mlp{};
   std::vector<troupe::device_tensor> weights{};
   std::vector<troupe::device_tensor> gradients{};
@@ -127,10 +127,10 @@ struct step_result {
 };
 
 /// Reads the weights, computes the gradients of the worker's next batch, applies them, writes the
-/// witness. `witness`: the cells that count attempts, and those that keep the last attempt's
+/// audit. `audit`: the cells that count attempts, and those that keep the last attempt's
 /// number.
 step_result train_step(troupe::worker_context& ctx, troupe::dataset_iterator& batches,
                        troupe::per_worker_value<step_memory>& memory,
-                       const troupe::variable_list& weights, const troupe::variable_list& witness);
+                       const troupe::variable_list& weights, const troupe::variable_list& audit);
 
 } // namespace tool

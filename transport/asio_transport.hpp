@@ -6,9 +6,9 @@
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/environment.hpp>
 
-/// The data plane over TCP. The calling lane drives the sockets itself; there are no threads of its
-/// own here. Source of the defaults: measurements on loopback (small messages, spin before sleep;
-/// bulk, bytes in flight that stay in cache).
+/// The data plane over TCP. The calling thread drives the sockets itself; there are no threads of
+/// its own here. Source of the defaults: measurements on loopback (small messages, spin before
+/// sleep; bulk, bytes in flight that stay in cache).
 namespace troupe {
 
 struct asio_transport_options {
@@ -17,7 +17,7 @@ struct asio_transport_options {
   int socket_buffer_bytes = 2 << 20; ///< asked of the system for each direction
 };
 
-/// A transport over TCP sockets. Any thread may call it; what it makes belongs to one lane at a
+/// A transport over TCP sockets. Any thread may call it; what it makes belongs to one thread at a
 /// time and may outlive it.
 ///
 /// Addresses: "127.0.0.1:80", "[::1]:80", "localhost:80"; anything else is `invalid_argument` and

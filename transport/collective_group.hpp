@@ -20,7 +20,7 @@ namespace troupe {
 
 /// A member of a group, through all of its epochs.
 ///
-/// Lanes: one at a time, the lane that calls an operation drives it; nothing runs behind it.
+/// Threads: one at a time, the thread that calls an operation drives it; nothing runs behind it.
 /// `revoke` from any thread. All members call the same operations in the same order, with the same
 /// types, counts and options; a member that does something else gets `mismatch`, and so does its
 /// peer.

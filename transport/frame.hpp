@@ -75,7 +75,7 @@ struct frame_header {
   std::uint64_t bulk_bytes = 0;
 };
 
-/// Queues frames and writes them as the channel takes them. One lane. Small pieces are copied
+/// Queues frames and writes them as the channel takes them. One thread. Small pieces are copied
 /// together, so that many small frames leave in one call; a bulk part over 4 KiB is sent from where
 /// it lies.
 class frame_writer {
@@ -88,8 +88,8 @@ public:
   result<void> push(outgoing_frame frame);
 
   /// Writes what the channel takes, at most about 8 MiB a call, so that a fast peer can't hold the
-  /// lane. True when all is out; false: watch the channel with `want_send` and call again. An error
-  /// of the channel is final.
+  /// thread. True when all is out; false: watch the channel with `want_send` and call again. An
+  /// error of the channel is final.
   result<bool> pump(channel& to);
 
   /// A frame that is written where the channel will send it from.
@@ -147,7 +147,7 @@ enum class frame_event : std::uint8_t {
   complete = 2, ///< the frame is whole and its checksums hold
 };
 
-/// Reads frames from a channel. One lane.
+/// Reads frames from a channel. One thread.
 ///
 /// Each frame goes header, meta, `need_bulk` (unless it has no bulk), `complete`. Call `pump` until
 /// `idle` before waiting on the channel: many frames may have come in one read, and what was read

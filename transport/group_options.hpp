@@ -38,7 +38,7 @@ struct group_options {
   /// Memory for `allocate`, of each member, in groups of processes of one host; the same on all.
   std::size_t arena_bytes = 0;
   /// Called every five seconds while an epoch is formed or an operation waits, with those who are
-  /// missing, and the operation. On the lane that waits: it must not wait itself.
+  /// missing, and the operation. On the thread that waits: it must not wait itself.
   std::function<void(const std::string& missing)> on_wait{};
 };
 

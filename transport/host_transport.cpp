@@ -64,7 +64,7 @@ public:
   }
 
   std::unique_ptr<channel> try_accept() override {
-    auto entered = door_ ? detail::accept_at_door(door_->fd) : detail::owned_fd{};
+    auto entered = door_ ? detail::accept_handshake(door_->fd) : detail::owned_fd{};
     if (!entered) {
       if (door_)
         spare_.turn_away_if_none(door_->fd);
@@ -115,7 +115,7 @@ public:
     auto made = tcp_->listen(address);
     if (!made || !options_.shared_memory)
       return made;
-    auto door = detail::open_door((*made)->address());
+    auto door = detail::open_handshake((*made)->address());
     if (!door)
       refused(options_.trace, (*made)->address(), door.error().text);
     return std::unique_ptr<channel_listener>{std::make_unique<host_listener>(
@@ -146,7 +146,7 @@ private:
       if (!detail::is_local(to.address()))
         continue;
       for (const std::string& name : door_names(to)) {
-        auto socket = detail::enter_door(name);
+        auto socket = detail::connect_handshake(name);
         if (socket)
           return offer(std::move(*socket), detail::to_string(to));
         if (socket.error().code != errc::connect_failed)

@@ -24,7 +24,7 @@ struct memory_transport_options {
   std::uint64_t cut_after_bytes = 0;
 };
 
-/// A transport inside one process. Any thread may call it; what it makes belongs to one lane at a
+/// A transport inside one process. Any thread may call it; what it makes belongs to one thread at a
 /// time and may outlive it. Waits only on points of `waits`, so it serves threads and fibers alike.
 ///
 /// Addresses are any "name:number"; number 0 takes a free one ("mem:0" becomes "mem:1"). `connect`

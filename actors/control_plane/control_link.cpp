@@ -33,7 +33,7 @@ bool control_link::send(link_kind kind, std::uint64_t request, std::string bytes
   frame.meta = std::move(bytes);
   waiting_.push_back(std::move(frame));
   waiting_bytes_ += size;
-  if (writing_ || blocked_) // whoever writes takes it along; the lane watches the channel
+  if (writing_ || blocked_) // whoever writes takes it along; the thread watches the channel
     return true;
   write(lock);
   const bool look = blocked_ || broken_;
@@ -57,7 +57,7 @@ bool control_link::blocked() const {
   return blocked_ && !broken_;
 }
 
-/// With the lock held, which it lets go of while it writes: a channel may hand the lane over to
+/// With the lock held, which it lets go of while it writes: a channel may hand the thread over to
 /// somebody else.
 void control_link::write(unique_lock& lock) {
   writing_ = true;

@@ -24,10 +24,10 @@ constexpr frame_limits link_limits(std::uint32_t meta_bytes_max) {
 
 /// An end of a link between two processes: frames in the order sent, until it ends. Any thread
 /// sends, and the first that comes writes for all that come meanwhile, right from where it is; what
-/// the channel doesn't take goes out on the lane that owns the link, which also receives.
+/// the channel doesn't take goes out on the thread that owns the link, which also receives.
 class control_link {
 public:
-  /// `wake`: makes the lane look at the link; any thread calls it. `queue_bytes_max`: what a peer
+  /// `wake`: makes the thread look at the link; any thread calls it. `queue_bytes_max`: what a peer
   /// that doesn't read may keep waiting here.
   control_link(std::unique_ptr<channel> wire, std::function<void()> wake,
                std::uint32_t receive_bytes_max, std::uint64_t queue_bytes_max);
@@ -39,7 +39,7 @@ public:
   /// Sends a frame. False: the link has ended, or ends with this because too much waits here.
   bool send(link_kind kind, std::uint64_t request, std::string bytes);
 
-  // -- its lane --
+  // -- its thread --
 
   /// Writes on. `connection_lost`, or `too_large` once too much waited here.
   result<void> flush();

@@ -25,19 +25,19 @@ private:
 } // namespace
 
 control_plane::control_plane(const environment& env, caf::actor_system& system,
-                             control_lane_options options)
-  : env_{env}, system_{system}, lane_{env, std::move(options), *this} {}
+                             control_event_loop_options options)
+  : env_{env}, system_{system}, loop_{env, std::move(options), *this} {}
 
 control_plane::~control_plane() { stop(); }
 
 void control_plane::start(job_kind job, const caf::strong_actor_ptr& actor) {
   job_ = job;
   actor_ = actor.get();
-  running_ = env_.lanes.start("control", [this] { lane_.run(); });
+  running_ = env_.threads.start("control", [this] { loop_.run(); });
 }
 
 void control_plane::stop() {
-  lane_.stop();
+  loop_.stop();
   if (running_)
     running_->join();
   running_ = nullptr;

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include <troupe/actors/coordinator/closure_lanes.hpp>
+#include <troupe/actors/coordinator/closure_priority_queues.hpp>
 
 namespace troupe {
 

@@ -25,8 +25,8 @@ struct closure_options {
   /// An attempt that runs longer is given up and the closure put back; 0: no deadline.
   duration deadline{0};
   /// The closure fails as `poisoned` when that many workers have died while running it, so 1 means
-  /// never again; 0: the coordinator's `max_strikes`. A worker that died before it was known to
-  /// have begun there does not count.
+  /// never again; 0: the coordinator's `max_failed_attempts`. A worker that died before it was
+  /// known to have begun there does not count.
   std::uint32_t retries = 0;
 };
 
@@ -88,9 +88,9 @@ struct closure {
   /// Objects that must live until the closure ends: leases of the per-worker resources that it
   /// takes.
   std::vector<std::shared_ptr<const void>> keeps{};
-  attempt_no attempt{};             ///< of the current or last dispatch; 0: never dispatched
-  std::uint32_t strikes = 0;        ///< workers that died while it was running there
-  std::vector<taken_worker> took{}; ///< those workers
+  attempt_no attempt{};              ///< of the current or last dispatch; 0: never dispatched
+  std::uint32_t failed_attempts = 0; ///< workers that died while it was running there
+  std::vector<taken_worker> took{};  ///< those workers
   /// A worker died while the closure may have been running there, which is not known. The closure
   /// runs alone from now on, so that the next time it is known.
   bool doubted = false;

@@ -48,7 +48,7 @@ result<void> closure_queue::await(unique_lock& lock, wait_point& at, std::size_t
       break;
     }
     if (now >= deadline) {
-      const auto tied = lanes_.tied_text();
+      const auto tied = queues_.tied_text();
       outcome = make_failure(errc::deadline, std::string{call} + ": deadline exceeded with "
                                                + std::to_string(queued()) + " closures queued"
                                                + (tied.empty() ? "" : " (" + tied + ")") + " and "
@@ -228,7 +228,7 @@ void closure_queue::end_everything(after_unlock& then) {
   const auto why = stopped_failure().text;
   const char* because = why.c_str();
   cancel_queued(because, then);
-  for (const auto& c : lanes_.move_tagged())
+  for (const auto& c : queues_.move_tagged())
     cancel(*c, because, then);
   auto flying = std::exchange(flying_, {});
   std::sort(flying.begin(), flying.end(),
@@ -243,7 +243,7 @@ void closure_queue::end_everything(after_unlock& then) {
 /// Takes all that wait, blocked or not, out first: a cancelled input must not fail what takes it,
 /// that goes too.
 void closure_queue::cancel_queued(const char* because, after_unlock& then) {
-  auto all = lanes_.move_all();
+  auto all = queues_.move_all();
   blocked_.move_all(all);
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
   for (const auto& c : all)
@@ -252,7 +252,7 @@ void closure_queue::cancel_queued(const char* because, after_unlock& then) {
 
 /// Those that nobody may hear of yet: in flight, so that the raise waits for the coordinator.
 void closure_queue::cancel_unacknowledged(const char* because, after_unlock& then) {
-  auto some = lanes_.move_unacknowledged();
+  auto some = queues_.move_unacknowledged();
   blocked_.move_unacknowledged(some);
   for (auto& c : some) {
     auto why = cancellation(*c, because);
@@ -287,7 +287,7 @@ closure_levels closure_queue::levels() const {
   return {.queued = queued(),
           .waiting_for_inputs = blocked_.size(),
           .in_flight = in_flight_,
-          .tagged_queued = lanes_.tagged_size(),
+          .tagged_queued = queues_.tagged_size(),
           .tagged_in_flight = flying_.size() - in_flight_,
           .has_error = error_.has_value()};
 }

@@ -15,7 +15,7 @@
 
 #include <troupe/actors/coordinator/blocked_closures.hpp>
 #include <troupe/actors/coordinator/closure.hpp>
-#include <troupe/actors/coordinator/closure_lanes.hpp>
+#include <troupe/actors/coordinator/closure_priority_queues.hpp>
 #include <troupe/core/environment.hpp>
 #include <troupe/core/planted.hpp>
 #include <troupe/core/result.hpp>
@@ -28,7 +28,7 @@ struct closure_queue_options {
   /// doesn't count.
   std::size_t queue_len_max = 1024;
   /// Workers that a closure may take with it before it fails as `poisoned`; 0: any number.
-  std::uint32_t max_strikes = 5;
+  std::uint32_t max_failed_attempts = 5;
   /// Blocking calls raise `unavailable` after this long without any live worker.
   std::int64_t no_worker_ms_max = 600'000;
   /// Errors that `errors()` keeps, the latest ones.
@@ -52,7 +52,7 @@ struct closure_queue_hooks {
 /// Why a closure comes back without an end.
 enum class put_back_reason : std::uint8_t {
   recalled = 0,            ///< not started there; wanted elsewhere
-  worker_lost_running = 1, ///< its worker died while running it: a strike
+  worker_lost_running = 1, ///< its worker died while running it: a failed attempt
   worker_lost_waiting = 2, ///< its worker died, left or was fenced before running it
   transient = 3            ///< an error that passes: of the way to a server, or a deadline
 };
@@ -100,15 +100,15 @@ struct closure_levels {
 /// has ended. `open` also lists what was never dispatched but has a lower id than something that
 /// was (priorities, affinity and inputs reorder): a server that took such an id as settled would
 /// drop its updates.
-struct settle_list {
+struct completion_watermark {
   term_no term{};
   std::uint64_t highest = 0;         ///< seq of the highest id ever dispatched; 0: none
   std::vector<std::uint64_t> open{}; ///< seqs up to `highest` that have not ended, sorted
 };
 
-/// Whether a closure must be the only one on its worker: from its second strike on, or once a
-/// worker died that may have been running it.
-inline bool runs_alone(const closure& c) { return c.strikes >= 2 || c.doubted; }
+/// Whether a closure must be the only one on its worker: from its second failed attempt on, or once
+/// a worker died that may have been running it.
+inline bool runs_alone(const closure& c) { return c.failed_attempts >= 2 || c.doubted; }
 
 /// The failure of whatever takes `input`, which failed or was cancelled: `input_failed` with the
 /// innermost error's text. An `input_failed` is passed on as it is, so that it never nests.
@@ -204,9 +204,9 @@ public:
   /// Makes many ends under one lock, in order. Moves out of them.
   void mark_ended(std::span<closure_end> ends);
   /// Puts a closure back into the queue, in closure order, exempt from the bound. With
-  /// `worker_lost_running`, `from.worker` counts as a strike; the one that reaches the limit ends
-  /// the closure as `poisoned`. Once an error is recorded the closure is cancelled instead. False
-  /// when the closure will not run again.
+  /// `worker_lost_running`, `from.worker` counts as a failed attempt; the one that reaches the
+  /// limit ends the closure as `poisoned`. Once an error is recorded the closure is cancelled
+  /// instead. False when the closure will not run again.
   bool put_back(const closure_ptr& c, put_back_reason reason, attempt_loss from = {});
   void put_back(std::span<const closure_ptr> cs, put_back_reason reason, attempt_loss from = {});
   /// Ends that the queue has decided and not made, because earlier attempts of theirs are
@@ -214,8 +214,8 @@ public:
   /// `on_cancel` says that there are some, unless the caller's own call made them.
   std::vector<closure_end> take_unconfirmed();
   /// Strikes that end `c` as `poisoned`; 0: any number.
-  std::uint32_t strikes_max(const closure& c) const {
-    return c.options.retries > 0 ? c.options.retries : options_.max_strikes;
+  std::uint32_t failed_attempts_max(const closure& c) const {
+    return c.options.retries > 0 ? c.options.retries : options_.max_failed_attempts;
   }
   /// "closure 3:17 of train_step"; without the id before it has one.
   std::string describe(const closure& c) const;
@@ -230,7 +230,7 @@ public:
   /// The highest priority that `worker` could take from now.
   std::optional<int> top_priority(std::uint32_t worker) const;
   std::uint64_t cancel_generation() const;
-  settle_list settled() const;
+  completion_watermark settled() const;
   std::uint64_t highest_dispatched() const;
   std::vector<std::uint64_t> unsettled() const;
   term_no term() const { return term_; }
@@ -256,7 +256,7 @@ private:
   bool all_ended() const {
     return queued() == 0 && (in_flight_ == 0 || planted(planted_bug::join_too_early));
   }
-  std::size_t queued() const { return lanes_.size() + blocked_.size(); }
+  std::size_t queued() const { return queues_.size() + blocked_.size(); }
   result<void> wait_for_room(unique_lock& lock, time_point deadline, after_unlock& then);
   failure raise(unique_lock& lock, time_point deadline, after_unlock& then);
   void end_everything(after_unlock& then);
@@ -299,7 +299,7 @@ private:
   std::size_t watchers_ = 0;          ///< asleep at ended_
   std::size_t joiners_ = 0;           ///< inside wait()
 
-  closure_lanes lanes_{};
+  closure_priority_queues queues_{};
   blocked_closures blocked_{};
   std::vector<queued_closure_ptr> flying_{}; ///< in flight, tagged ones too, in no order
   std::vector<closure_end> unconfirmed_{};   ///< in flight, and not taken by the coordinator

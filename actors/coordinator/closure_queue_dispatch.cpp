@@ -34,8 +34,8 @@ void closure_queue::on_arrived(after_unlock& then) {
 }
 
 void closure_queue::make_takeable(queued_closure_ptr c, after_unlock& then) {
-  const bool was_empty = lanes_.size() + lanes_.tagged_size() == 0;
-  lanes_.insert(std::move(c));
+  const bool was_empty = queues_.size() + queues_.tagged_size() == 0;
+  queues_.insert(std::move(c));
   if (!signalled_ && (hungry_ || was_empty)) {
     signalled_ = true;
     hungry_ = false;
@@ -90,16 +90,16 @@ std::vector<closure_ptr> closure_queue::take(std::uint32_t worker, std::size_t n
   std::vector<closure_ptr> out;
   std::lock_guard lock{mutex_};
   signalled_ = false;
-  out.reserve(std::min(n, lanes_.size() + lanes_.tagged_size()));
+  out.reserve(std::min(n, queues_.size() + queues_.tagged_size()));
   const bool open = !stopped_ && (alone_.empty() || !alone_.contains(worker));
   while (open && out.size() < n) {
-    const queued_closure* head = lanes_.peek(worker, raising_);
+    const queued_closure* head = queues_.peek(worker, raising_);
     if (!head)
       break;
     const bool alone = runs_alone(*head);
     if (alone && (!worker_idle || !out.empty()))
       break; // it waits for its turn here and nothing overtakes it, else it might never run
-    hand_out(lanes_.pop(worker, raising_), worker, out);
+    hand_out(queues_.pop(worker, raising_), worker, out);
     if (alone) {
       flying_.back()->alone = true;
       alone_[worker] = flying_.back()->id.seq;
@@ -139,7 +139,7 @@ std::shared_ptr<remote_state> closure_queue::put_tagged(closure c, std::uint32_t
 
 std::vector<closure_ptr> closure_queue::drop_tagged(std::uint32_t worker) {
   std::lock_guard lock{mutex_};
-  auto dropped = lanes_.move_tagged(worker);
+  auto dropped = queues_.move_tagged(worker);
   for (const auto& c : dropped)
     c->place = closure_place::outside;
   return {dropped.begin(), dropped.end()};
@@ -170,7 +170,8 @@ void closure_queue::set_live_workers(std::size_t n) {
   space_->notify_all();
 }
 
-// -- for the settle lists ------------------------------------------------------------------------
+// -- for the completion watermarks
+// ------------------------------------------------------------------------
 
 bool closure_queue::in_flight(const closure& c) const {
   std::lock_guard lock{mutex_};
@@ -185,7 +186,7 @@ bool closure_queue::in_flight(const closure_id& id) const {
 
 std::optional<int> closure_queue::top_priority(std::uint32_t worker) const {
   std::lock_guard lock{mutex_};
-  return lanes_.top_priority(worker);
+  return queues_.top_priority(worker);
 }
 
 std::uint64_t closure_queue::cancel_generation() const {
@@ -193,15 +194,15 @@ std::uint64_t closure_queue::cancel_generation() const {
   return generation_;
 }
 
-settle_list closure_queue::settled() const {
-  settle_list list{.term = term_};
+completion_watermark closure_queue::settled() const {
+  completion_watermark list{.term = term_};
   std::lock_guard lock{mutex_};
   list.highest = highest_;
   list.open.reserve(flying_.size());
   for (const auto& c : flying_)
     list.open.push_back(c->id.seq);
   if (!planted(planted_bug::pruned_early))
-    lanes_.list_up_to(highest_, list.open);
+    queues_.list_up_to(highest_, list.open);
   blocked_.list_up_to(highest_, list.open);
   std::sort(list.open.begin(), list.open.end());
   return list;

@@ -148,14 +148,14 @@ bool closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
   c->doubted |= from.doubted;
   c->unacknowledged |= from.unacknowledged && !planted(planted_bug::earlier_attempt_forgotten);
   if (reason == put_back_reason::worker_lost_running) {
-    ++c->strikes;
+    ++c->failed_attempts;
     c->took.push_back({.worker = from.worker, .how = from.how});
     trace(env_, "queue.struck",
           {{"term", term_},
            {"closure", c->id.seq},
            {"attempt", c->attempt},
            {"worker", from.worker.index},
-           {"strikes", c->strikes}});
+           {"strikes", c->failed_attempts}});
   }
   if (error_ && !c->tagged) {
     mark(env_, "queue.put_back_cancelled");
@@ -163,8 +163,8 @@ bool closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
     end_when_confirmed(std::move(c), remote_status::cancelled, std::move(why), then);
     return false;
   }
-  const std::uint32_t limit = strikes_max(*c);
-  if (limit > 0 && c->strikes >= limit) {
+  const std::uint32_t limit = failed_attempts_max(*c);
+  if (limit > 0 && c->failed_attempts >= limit) {
     auto why = poison(*c);
     end_when_confirmed(std::move(c), remote_status::failed, std::move(why), then);
     return false;
@@ -173,8 +173,9 @@ bool closure_queue::return_one(const closure_ptr& given, put_back_reason reason,
     ++counts_.put_back;
   if (joiners_ > 0)
     mark(env_, "queue.put_back_while_joining");
-  trace(env_, "queue.put_back",
-        {{"term", term_}, {"closure", c->id.seq}, {"reason", reason}, {"strikes", c->strikes}});
+  trace(
+    env_, "queue.put_back",
+    {{"term", term_}, {"closure", c->id.seq}, {"reason", reason}, {"strikes", c->failed_attempts}});
   admit(std::move(c), then);
   return true;
 }

@@ -29,8 +29,8 @@ coordinator_state::coordinator_state(interface::pointer self, const environment&
 coordinator_state::~coordinator_state() {
   auto gone = [] { return make_failure(errc::unavailable, "the coordinator has ended"); };
   shared_->started->set(gone());
-  if (cut_done_)
-    cut_done_->set(gone());
+  if (snapshot_done_)
+    snapshot_done_->set(gone());
   if (queue())
     queue()->stop();
 }
@@ -40,7 +40,7 @@ auto coordinator_state::make_behavior() -> interface::behavior_type {
   return {
     [this](member_joined& msg) { on_joined(msg); },
     [this](member_lost& msg) { on_lost(msg); },
-    [this](lanes_seen& msg) { on_lanes(msg); },
+    [this](threads_seen& msg) { on_threads(msg); },
     [this](worker_linked& msg) { on_linked(msg); },
     [this](link_ended& msg) { on_link_ended(msg); },
     [this](worker_report& msg) { on_report(msg); },
@@ -77,7 +77,7 @@ void coordinator_state::on_tick(tick& msg) {
   switch (msg.what) {
     case settle_timer:
       if (settlement_.timer_ended() && queue())
-        send_settle_list();
+        send_completion_watermark();
       break;
     case last_words_timer:
       if (auto index = losing_.timed_out(msg.number)) {
@@ -96,7 +96,7 @@ void coordinator_state::on_tick(tick& msg) {
         watch_quiesce();
         break;
       }
-      cut_over(barrier_.no_answer());
+      snapshot_over(barrier_.no_answer());
       dispatch();
       break;
     default: break;
@@ -123,7 +123,7 @@ void coordinator_state::start_queue() {
         tell_from_outside(caf::actor_cast<coordinator_actor>(strong), std::move(msg));
     };
   auto limits = options_.queue;
-  limits.max_strikes = options_.max_strikes;
+  limits.max_failed_attempts = options_.max_failed_attempts;
   shared_->queue = std::make_unique<closure_queue>(
     env_, shared_->board, election_.term(), limits,
     closure_queue_hooks{
@@ -177,8 +177,10 @@ void coordinator_state::worker_lines(
   std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done) {
   std::vector<worker_report_line> out;
   for (const auto& [index, w] : core_.workers()) {
-    worker_report_line line{
-      .worker = index, .inc = w.inc, .in_flight = w.flights.size(), .lanes = links_[index].lanes};
+    worker_report_line line{.worker = index,
+                            .inc = w.inc,
+                            .in_flight = w.flights.size(),
+                            .threads = links_[index].threads};
     line.stuck = w.stuck;
     out.push_back(std::move(line));
   }

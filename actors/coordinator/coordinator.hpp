@@ -61,10 +61,10 @@ public:
   /// Has every worker, also one that joins later, build the resource.
   void make_resource(resource_order order);
   void drop_resource(resource_id id);
-  /// Takes a cut on all servers: quiesces, cuts, goes on. The running closures that didn't end in
-  /// time are named.
-  void take_cut(std::shared_ptr<promise_slot<cut_id>> done);
-  void drop_cut(cut_id cut);
+  /// Takes a snapshot on all servers: quiesces, copies, goes on. The running closures that didn't
+  /// end in time are named.
+  void take_snapshot(std::shared_ptr<promise_slot<snapshot_id>> done);
+  void drop_snapshot(snapshot_id snapshot);
   void statistics(std::shared_ptr<promise_slot<std::vector<server_report>>> done);
   void worker_lines(std::shared_ptr<promise_slot<std::vector<worker_report_line>>> done);
   /// Ends every member, then itself and the membership.
@@ -91,13 +91,13 @@ private:
     worker_actor handle{};
     bool local = false;
     bool over = false; ///< all that it said has come
-    std::vector<lane_status> lanes{};
+    std::vector<thread_status> threads{};
   };
 
   // messages, in interface order
   void on_joined(member_joined& msg);
   void on_lost(member_lost& msg);
-  void on_lanes(lanes_seen& msg);
+  void on_threads(threads_seen& msg);
   void on_linked(worker_linked& msg);
   void on_link_ended(const link_ended& msg);
   void on_report(worker_report& msg);
@@ -137,22 +137,22 @@ private:
                     std::vector<closure_end>& ends);
   void lost_flight(const flight& what, put_back_reason reason, attempt_loss from);
   void put_back(const flight& what, put_back_reason reason, attempt_loss from);
-  void say_struck(const flight& what, const attempt_loss& from);
+  void say_failed_attempt(const flight& what, const attempt_loss& from);
   void forget_blobs(const closure& c);
 
   // ends (coordinator_settlement.cpp)
   void confirm_later(closure_end end);
   void ask_to_confirm();
-  void send_settle_list();
+  void send_completion_watermark();
   void confirm_settled();
 
   // saves (coordinator_snapshot.cpp)
   void check_quiet();
   void watch_quiesce();
   void set_quiesce_timer(std::uint64_t ms);
-  void ask_for_cut();
-  void cut_answered(cut_id cut, std::uint32_t server, std::optional<failure> why);
-  void cut_over(result<cut_id> how);
+  void ask_for_snapshot();
+  void snapshot_answered(snapshot_id snapshot, std::uint32_t server, std::optional<failure> why);
+  void snapshot_over(result<snapshot_id> how);
 
   // variables (coordinator_variables.cpp)
   void create_shards_on_servers(std::vector<variable_spec> specs, bool of_step,
@@ -201,7 +201,8 @@ private:
 
   settlement settlement_{};
   snapshot_barrier barrier_{options_.quiesce_ms_max};
-  std::shared_ptr<promise_slot<cut_id>> cut_done_{}; ///< of the save that the barrier leads
+  std::shared_ptr<promise_slot<snapshot_id>>
+    snapshot_done_{}; ///< of the save that the barrier leads
 };
 
 coordinator_actor spawn_coordinator(caf::actor_system& system, const environment& env,

@@ -40,7 +40,7 @@ void coordinator_state::on_report(worker_report& msg) {
     }
   settlement_.note_ended(msg.ended.size());
   if (core_.list_is_due(settlement_.ends_since_list(), options_.settle_every))
-    send_settle_list();
+    send_completion_watermark();
   else if (settlement_.start_timer())
     tell_after(self_, self_handle<coordinator_actor>(self_),
                std::chrono::milliseconds{options_.settle_ms}, tick{.what = settle_timer});
@@ -198,16 +198,16 @@ void coordinator_state::put_back(const flight& what, put_back_reason reason, att
     return;
   ++shared_->retried;
   if (reason == put_back_reason::worker_lost_running)
-    say_struck(what, from);
+    say_failed_attempt(what, from);
 }
 
-/// At the first strike, and then ever more rarely: a closure may be allowed any number.
-void coordinator_state::say_struck(const flight& what, const attempt_loss& from) {
+/// At the first failed attempt, and then ever more rarely: a closure may be allowed any number.
+void coordinator_state::say_failed_attempt(const flight& what, const attempt_loss& from) {
   const auto& c = *what.what;
-  if (!options_.say || (c.strikes & (c.strikes - 1)) != 0)
+  if (!options_.say || (c.failed_attempts & (c.failed_attempts - 1)) != 0)
     return;
-  const auto limit = queue()->strikes_max(c);
-  const auto left = limit - std::min(limit, c.strikes);
+  const auto limit = queue()->failed_attempts_max(c);
+  const auto left = limit - std::min(limit, c.failed_attempts);
   auto line = queue()->describe(c) + ": attempt " + std::to_string(value_of(what.attempt)) + ", on "
               + to_string(from.worker) + ", was lost"
               + (from.how.empty() ? " with that worker (" + from.reason + ")" : ": " + from.how);

@@ -65,7 +65,7 @@ void coordinator_state::send_to(std::uint32_t index, std::vector<closure_ptr> ba
       continue;
     }
     order.announce = // within one process nobody dies alone
-      !link.local && announces(*c, times_.median_ns(c->function), queue()->strikes_max(*c));
+      !link.local && announces(*c, times_.median_ns(c->function), queue()->failed_attempts_max(*c));
     core_.sent(index, {.what = c, .attempt = c->attempt, .sent = now, .announced = order.announce});
     bytes += order.arguments.size() + 64;
     if (bytes > batch_bytes_max && !msg.orders.empty()) {
@@ -110,7 +110,7 @@ closure_order coordinator_state::order_of(const closure& c, bool local) {
   return order;
 }
 
-/// Makes way for a higher priority, and takes work away from lanes that are stuck.
+/// Makes way for a higher priority, and takes work away from threads that are stuck.
 void coordinator_state::recall_low() {
   for (const auto& [index, w] : core_.workers())
     if (auto plan = core_.plan_recall_for(index, queue()->top_priority(index)))

@@ -55,8 +55,8 @@ void coordinator_state::worker_joined(const member_joined& msg) {
                 {.who = msg.who, .current = msg.current, .reason = "replaced", .clean = false});
   }
   auto handle = caf::actor_cast<worker_actor>(msg.handle);
-  links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .lanes = {}};
-  core_.worker_up(index, msg.who.inc, options_.lanes);
+  links_[index] = {.handle = handle, .local = msg.handle->node() == self_->node(), .threads = {}};
+  core_.worker_up(index, msg.who.inc, options_.threads);
   admit(handle, msg.who.inc);
   trace(env_, "coordinator.worker_joined",
         {{"worker", index}, {"incarnation", msg.who.inc.counter}});
@@ -145,9 +145,9 @@ void coordinator_state::worker_lost(std::uint32_t index, const member_lost& msg)
   // a flight that a give-up or our own fence took is not the closure's fault; neither is a clean
   // leave
   const bool blamed = given_up_.erase(index) == 0 && !msg.clean;
-  const auto blames = blame_of(flights, options_.lanes);
+  const auto blames = blame_of(flights, options_.threads);
   for (std::size_t i = 0; i < flights.size(); ++i) {
-    if (i >= options_.lanes && planted(planted_bug::put_back_lost))
+    if (i >= options_.threads && planted(planted_bug::put_back_lost))
       continue;
     attempt_loss from{task_id{.job = job_kind::worker, .index = index}};
     from.doubted = blamed && blames[i] == blame::doubted;
@@ -173,14 +173,14 @@ void coordinator_state::give_up_worker(std::uint32_t index, const std::string& r
          .task = {.job = job_kind::worker, .index = index}, .inc = w.inc, .reason = reason});
 }
 
-void coordinator_state::on_lanes(lanes_seen& msg) {
+void coordinator_state::on_threads(threads_seen& msg) {
   auto at = links_.find(msg.task.index);
   if (at == links_.end() || !core_.is_up(msg.task.index, msg.inc))
     return;
-  at->second.lanes = std::move(msg.lanes);
-  for (const auto& lane : at->second.lanes)
-    if (lane.closure.seq != 0)
-      core_.begun(msg.task.index, lane.closure, lane.attempt);
+  at->second.threads = std::move(msg.threads);
+  for (const auto& thread : at->second.threads)
+    if (thread.closure.seq != 0)
+      core_.begun(msg.task.index, thread.closure, thread.attempt);
   bool stuck = is_stuck(msg.task.index);
   if (stuck == core_.workers().at(msg.task.index).stuck)
     return;
@@ -189,15 +189,15 @@ void coordinator_state::on_lanes(lanes_seen& msg) {
   dispatch();
 }
 
-/// A lane that has not entered Troupe for max(30 s, 20 x the function's median).
+/// A thread that has not entered Troupe for max(30 s, 20 x the function's median).
 bool coordinator_state::is_stuck(std::uint32_t index) const {
   constexpr std::uint64_t stuck_ms_min = 30'000;
-  for (const auto& lane : links_.at(index).lanes) {
-    if (lane.closure.seq == 0 && lane.silent_ms >= stuck_ms_min) // a resource is being built
+  for (const auto& thread : links_.at(index).threads) {
+    if (thread.closure.seq == 0 && thread.silent_ms >= stuck_ms_min) // a resource is being built
       return true;
     for (const auto& f : core_.workers().at(index).flights)
-      if (f.what->id == lane.closure
-          && lane.silent_ms
+      if (f.what->id == thread.closure
+          && thread.silent_ms
                >= std::max(stuck_ms_min, 20 * times_.median_ns(f.what->function) / 1'000'000))
         return true;
   }

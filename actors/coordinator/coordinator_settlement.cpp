@@ -17,10 +17,10 @@ void coordinator_state::ask_to_confirm() {
   for (auto& end : queue()->take_unconfirmed())
     confirm_later(std::move(end));
   if (settlement_.list_wanted())
-    send_settle_list();
+    send_completion_watermark();
 }
 
-void coordinator_state::send_settle_list() {
+void coordinator_state::send_completion_watermark() {
   auto list = queue()->settled();
   const auto list_no = settlement_.next_list(list);
   for (auto& [index, s] : servers_)

@@ -26,21 +26,21 @@ struct coordinator_options {
   std::vector<std::uint32_t> server_tasks{}; ///< that must be there; empty: 0 to servers - 1
   std::uint32_t servers = 1;                 ///< tasks ps:0 .. ps:N-1 that must be there
   std::uint32_t start_workers = 1;           ///< that must be there to start
-  std::uint32_t lanes = 1;                   ///< compute lanes of a worker
+  std::uint32_t threads = 1;                 ///< compute threads of a worker
   std::string data_address{};                ///< of the blobs; empty within one process
   /// A server that owes an answer and shows no progress for longer does not answer.
   std::uint64_t request_ms = static_cast<std::uint64_t>(to_ms(limits::request));
   std::uint64_t grant_ms = 5'000; ///< after that a server is asked again for its term
-  /// A cut waits for running closures; one that has shown no progress for longer ends it.
+  /// A snapshot waits for running closures; one that has shown no progress for longer ends it.
   std::uint64_t quiesce_ms_max = static_cast<std::uint64_t>(to_ms(limits::quiesce));
   std::uint64_t cancel_grace_ms = 10'000;
-  std::uint64_t settle_every = 256; ///< ends between two settle lists, at least
-  std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a settle list
+  std::uint64_t settle_every = 256; ///< ends between two completion watermarks, at least
+  std::uint64_t settle_ms = 50;     ///< the latest that ends wait for a completion watermark
   std::uint64_t recall_ms = 2;      ///< a waiting closure may be asked back after that
   /// A worker's loss is known by one connection, what it said last comes on another, its link: so
   /// long the loss waits for the link's end.
   std::uint64_t last_words_ms = 100;
-  std::uint32_t max_strikes = closure_queue_options{}.max_strikes;
+  std::uint32_t max_failed_attempts = closure_queue_options{}.max_failed_attempts;
   /// Called for every member that comes and goes; must not wait.
   std::function<void(const task_id& task, std::uint32_t incarnation, bool joined)> on_member{};
   /// Takes a line for whoever looks after this cluster: what goes wrong and may come to an error.
@@ -58,7 +58,7 @@ struct coordinator_options {
 struct coordinator_shared {
   explicit coordinator_shared(const environment& e)
     : env{e}, board{e}, started{std::make_shared<promise_slot<term_no>>(e)} {}
-  ~coordinator_shared() { blobs->take_results_if({}); } // a lane that still has them asks nobody
+  ~coordinator_shared() { blobs->take_results_if({}); } // a thread that still has them asks nobody
   const environment& env;
   completion_board board;
   /// Set once a term is granted by all servers and a worker is there; the queue exists from then
@@ -103,8 +103,8 @@ struct worker_report_line {
   std::uint32_t worker = 0;
   incarnation inc{};
   std::size_t in_flight = 0;
-  std::vector<lane_status> lanes{};
-  bool stuck = false; ///< a lane silent for longer than max(30 s, 20 x the function's median)
+  std::vector<thread_status> threads{};
+  bool stuck = false; ///< a thread silent for longer than max(30 s, 20 x the function's median)
 };
 
 } // namespace troupe

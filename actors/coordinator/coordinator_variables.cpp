@@ -47,7 +47,7 @@ caf::result<variable_answer> coordinator_state::on_create(request_variable& msg)
   };
   if (catalogue_.contains(plan->id)) // made before, and every server said so
     done({});
-  else if (!catalogue_.wait_for(plan->id, done)) // else a lane asks again, or another one does
+  else if (!catalogue_.wait_for(plan->id, done)) // else a thread asks again, or another one does
     create_shards_on_servers({*plan}, true, std::move(done));
   return promise;
 }

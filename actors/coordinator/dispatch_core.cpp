@@ -6,12 +6,12 @@
 
 namespace troupe {
 
-std::vector<blame> blame_of(const std::deque<flight>& flights, std::uint32_t lanes) {
+std::vector<blame> blame_of(const std::deque<flight>& flights, std::uint32_t threads) {
   std::vector<blame> out;
   out.reserve(flights.size());
-  std::uint32_t taken = 0; // lanes that cannot have gone on to a later flight without a word
+  std::uint32_t taken = 0; // threads that cannot have gone on to a later flight without a word
   for (const auto& f : flights) {
-    auto what = f.begun ? blame::begun : taken < lanes ? blame::doubted : blame::none;
+    auto what = f.begun ? blame::begun : taken < threads ? blame::doubted : blame::none;
     if (planted(planted_bug::innocent_strikes))
       what = blame::begun;
     out.push_back(what);
@@ -20,17 +20,18 @@ std::vector<blame> blame_of(const std::deque<flight>& flights, std::uint32_t lan
   return out;
 }
 
-bool announces(const closure& c, std::uint64_t median_ns, std::uint32_t strikes_max) {
+bool announces(const closure& c, std::uint64_t median_ns, std::uint32_t failed_attempts_max) {
   constexpr std::uint64_t short_ns = 4'000'000;
-  const bool decides = runs_alone(c) || (strikes_max > 0 && c.strikes + 1 >= strikes_max);
+  const bool decides =
+    runs_alone(c) || (failed_attempts_max > 0 && c.failed_attempts + 1 >= failed_attempts_max);
   return decides || median_ns == 0 || median_ns >= short_ns;
 }
 
-void dispatch_core::worker_up(std::uint32_t index, incarnation inc, std::uint32_t lanes) {
+void dispatch_core::worker_up(std::uint32_t index, incarnation inc, std::uint32_t threads) {
   auto [at, fresh] = workers_.try_emplace(index);
   TROUPE_ASSERT(fresh, "a worker that is up is taken down before it comes up again");
   at->second.inc = inc;
-  at->second.lanes = std::max(lanes, 1u);
+  at->second.threads = std::max(threads, 1u);
 }
 
 std::deque<flight> dispatch_core::worker_down(std::uint32_t index) {
@@ -56,7 +57,7 @@ bool dispatch_core::list_is_due(std::uint64_t ends, std::uint64_t every) const {
 std::size_t dispatch_core::room(std::uint32_t index, function_index function,
                                 const function_times& times) const {
   const auto& w = workers_.at(index);
-  auto limit = w.lanes + prefetch_credits(times.median_ns(function));
+  auto limit = w.threads + prefetch_credits(times.median_ns(function));
   const bool closed = w.recalls > 0 || w.stuck || w.leaving;
   return w.flights.size() >= limit || closed ? 0 : limit - w.flights.size();
 }
@@ -64,7 +65,7 @@ std::size_t dispatch_core::room(std::uint32_t index, function_index function,
 bool dispatch_core::worth_sending(std::uint32_t index, std::size_t count, std::size_t room) const {
   constexpr std::size_t many = 32;
   const auto& w = workers_.at(index);
-  return w.flights.size() <= w.lanes || count >= std::min(many, (w.flights.size() + room) / 2);
+  return w.flights.size() <= w.threads || count >= std::min(many, (w.flights.size() + room) / 2);
 }
 
 std::vector<std::uint32_t> dispatch_core::by_load() const {
@@ -118,7 +119,8 @@ std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now,
   std::uint32_t at = 0;
   for (const auto& [index, w] : workers_) {
     idle |= w.flights.empty();
-    if (w.flights.size() <= w.lanes || w.recalls > 0 || now - w.flights[w.lanes].sent < min_wait)
+    if (w.flights.size() <= w.threads || w.recalls > 0
+        || now - w.flights[w.threads].sent < min_wait)
       continue;
     if (!fullest || w.flights.size() > fullest->flights.size()) {
       fullest = &w;
@@ -127,21 +129,21 @@ std::optional<dispatch_core::recall> dispatch_core::plan_recall(time_point now,
   }
   if (!idle || !fullest)
     return {};
-  auto waiting = fullest->flights.size() - fullest->lanes;
+  auto waiting = fullest->flights.size() - fullest->threads;
   return recall{.worker = at, .count = static_cast<std::uint32_t>((waiting + 1) / 2)};
 }
 
 std::optional<dispatch_core::recall> dispatch_core::plan_recall_for(std::uint32_t index,
                                                                     std::optional<int> top) const {
   const auto& w = workers_.at(index);
-  if (w.recalls > 0 || w.flights.size() <= w.lanes)
+  if (w.recalls > 0 || w.flights.size() <= w.threads)
     return {};
   bool lower = top
-               && std::any_of(w.flights.begin() + w.lanes, w.flights.end(),
+               && std::any_of(w.flights.begin() + w.threads, w.flights.end(),
                               [&](const flight& f) { return f.what->options.priority < *top; });
   if (!lower && !w.stuck)
     return {};
-  return recall{.worker = index, .count = static_cast<std::uint32_t>(w.flights.size() - w.lanes)};
+  return recall{.worker = index, .count = static_cast<std::uint32_t>(w.flights.size() - w.threads)};
 }
 
 void dispatch_core::recall_sent(std::uint32_t index, std::uint32_t count) {

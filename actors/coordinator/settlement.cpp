@@ -21,7 +21,7 @@ bool settlement::list_wanted() const {
   return std::any_of(held_.begin(), held_.end(), [](const held_end& h) { return h.list_no == 0; });
 }
 
-std::uint64_t settlement::next_list(settle_list& of_queue) {
+std::uint64_t settlement::next_list(completion_watermark& of_queue) {
   ends_since_list_ = 0;
   ++list_no_;
   for (auto& h : held_) {

@@ -10,10 +10,10 @@
 namespace troupe {
 
 /// Keeps account of which ends the servers know of. A server forgets a closure, and refuses what is
-/// still on its way for it, once a settle list says that the closure has ended. So the ends of most
-/// closures are gathered into a list now and then, and an end that the user may hear of only when
-/// no server can apply anything of the closure any more is held back until every server has
-/// acknowledged a list without it. No CAF, clocks or locks; one thread.
+/// still on its way for it, once a completion watermark says that the closure has ended. So the
+/// ends of most closures are gathered into a list now and then, and an end that the user may hear
+/// of only when no server can apply anything of the closure any more is held back until every
+/// server has acknowledged a list without it. No CAF, clocks or locks; one thread.
 ///
 /// Invariants: lists are numbered 1, 2, 3, ...; a list of `next_list` names no closure whose end is
 /// held back; `take_confirmed` returns an end at most once, and only if every server that is there
@@ -51,7 +51,7 @@ public:
   /// Numbers the next list.
   /// @param of_queue  `closure_queue::settled()`: held ends, which are in flight for the queue, are
   ///                  taken out of it
-  std::uint64_t next_list(settle_list& of_queue);
+  std::uint64_t next_list(completion_watermark& of_queue);
   /// The ends that all servers have acknowledged by now, in the order held; without a server all
   /// that a list has told of.
   std::vector<closure_end> take_confirmed();

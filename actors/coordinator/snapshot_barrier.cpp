@@ -17,21 +17,21 @@ void snapshot_barrier::begin(time_point now) {
 auto snapshot_barrier::next_step(std::size_t running, std::size_t held) -> step {
   if (planted(planted_bug::cut_while_running))
     running = 0;
-  if (!quiescing_ || cut_ || running > 0 || held > 0)
+  if (!quiescing_ || current_ || running > 0 || held > 0)
     return step::wait;
   return has_partial() ? step::run_partial : step::take;
 }
 
-cut_id snapshot_barrier::take(term_no term, std::set<std::uint32_t> servers) {
-  TROUPE_ASSERT(quiescing_ && !cut_, "a snapshot is taken once, after quiescing");
-  cut_ = static_cast<cut_id>((std::uint64_t{value_of(term)} << 32) | ++cuts_);
+snapshot_id snapshot_barrier::take(term_no term, std::set<std::uint32_t> servers) {
+  TROUPE_ASSERT(quiescing_ && !current_, "a snapshot is taken once, after quiescing");
+  current_ = static_cast<snapshot_id>((std::uint64_t{value_of(term)} << 32) | ++snapshots_);
   owing_ = std::move(servers);
   ++timer_; // the servers' time begins now
-  return *cut_;
+  return *current_;
 }
 
-auto snapshot_barrier::answered(cut_id cut, std::uint32_t server, bool taken) -> answer {
-  if (cut_ != cut)
+auto snapshot_barrier::answered(snapshot_id snapshot, std::uint32_t server, bool taken) -> answer {
+  if (current_ != snapshot)
     return answer::late;
   owing_.erase(server);
   if (!taken)
@@ -39,13 +39,13 @@ auto snapshot_barrier::answered(cut_id cut, std::uint32_t server, bool taken) ->
   return owing_.empty() ? answer::complete : answer::more;
 }
 
-std::optional<cut_id> snapshot_barrier::end() {
+std::optional<snapshot_id> snapshot_barrier::end() {
   quiescing_ = false;
   ++timer_;
-  return std::exchange(cut_, {});
+  return std::exchange(current_, {});
 }
 
-bool snapshot_barrier::holds_back() { return quiescing_ && (cut_ || !has_partial()); }
+bool snapshot_barrier::holds_back() { return quiescing_ && (current_ || !has_partial()); }
 
 void snapshot_barrier::note_partial(const closure_ptr& c) {
   constexpr std::size_t look_at = 256;

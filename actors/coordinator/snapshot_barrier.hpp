@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// Leads a save to a snapshot (a cut) that shows no closure half applied: nothing new is sent, what
+/// Leads a save to a snapshot that shows no closure half applied: nothing new is sent, what
 /// runs ends, the servers take the snapshot, work goes on.
 ///
 ///     open --begin--> quiescing --take--> taking --end--> open
@@ -31,7 +31,7 @@ public:
     : quiet_ms_max_{quiet_ms_max}, watch_{quiet_ms_max} {}
 
   /// Whether the servers have been asked for a snapshot and it is not over.
-  bool taking() const { return cut_.has_value(); }
+  bool taking() const { return current_.has_value(); }
   bool quiescing() const { return quiescing_; }
 
   /// From now on nothing new is sent. @pre open.
@@ -46,7 +46,7 @@ public:
   /// @param held  ends that the servers have not confirmed: they may still apply something
   step next_step(std::size_t running, std::size_t held);
   /// The servers are asked for this snapshot, whose id is new. @pre `next_step` said so.
-  cut_id take(term_no term, std::set<std::uint32_t> servers);
+  snapshot_id take(term_no term, std::set<std::uint32_t> servers);
   /// What a server's answer means.
   enum class answer : std::uint8_t {
     late = 0,     ///< of another snapshot than the one being taken: over long ago
@@ -54,10 +54,10 @@ public:
     complete = 2, ///< all servers have taken it
     failed = 3,   ///< it did not take it
   };
-  answer answered(cut_id cut, std::uint32_t server, bool taken);
+  answer answered(snapshot_id snapshot, std::uint32_t server, bool taken);
   /// Work goes on. Returns the snapshot that servers may have: they are to drop it unless somebody
   /// wants it.
-  std::optional<cut_id> end();
+  std::optional<snapshot_id> end();
 
   /// Whether no closure may be sent.
   bool holds_back();
@@ -86,10 +86,10 @@ private:
   std::uint64_t quiet_ms_max_;
   quiesce_watch watch_;
   bool quiescing_ = false;
-  std::optional<cut_id> cut_{};     ///< that the servers are taking
-  std::set<std::uint32_t> owing_{}; ///< servers that have not answered
+  std::optional<snapshot_id> current_{}; ///< that the servers are taking
+  std::set<std::uint32_t> owing_{};      ///< servers that have not answered
   std::uint64_t timer_ = 0;
-  std::uint64_t cuts_ = 0;
+  std::uint64_t snapshots_ = 0;
   std::vector<closure_ptr> partial_{};
 };
 

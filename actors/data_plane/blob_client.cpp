@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-result<std::unique_ptr<server_caller>> blob_client::take() {
+result<std::unique_ptr<server_rpc>> blob_client::take() {
   {
     std::lock_guard lock{mutex_};
     if (!idle_.empty()) {
@@ -11,10 +11,10 @@ result<std::unique_ptr<server_caller>> blob_client::take() {
       return out;
     }
   }
-  return server_caller::connect(env_, peer_, after(env_.clock.now(), reply_max_), reply_max_);
+  return server_rpc::connect(env_, peer_, after(env_.clock.now(), reply_max_), reply_max_);
 }
 
-void blob_client::give_back(std::unique_ptr<server_caller> caller) {
+void blob_client::give_back(std::unique_ptr<server_rpc> caller) {
   std::lock_guard lock{mutex_};
   idle_.push_back(std::move(caller));
 }

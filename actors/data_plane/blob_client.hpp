@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include <troupe/actors/data_plane/server_caller.hpp>
+#include <troupe/actors/data_plane/server_rpc.hpp>
 
 namespace troupe {
 
 /// A worker's way to the coordinator's blobs: channels made when needed, kept for the next call.
-/// Any lane; waits.
+/// Any thread; waits.
 class blob_client {
 public:
   blob_client(const environment& env, data_peer peer, duration reply_max)
@@ -20,14 +20,14 @@ public:
   result<void> put(const blob_key& key, std::string bytes);
 
 private:
-  result<std::unique_ptr<server_caller>> take();
-  void give_back(std::unique_ptr<server_caller> caller);
+  result<std::unique_ptr<server_rpc>> take();
+  void give_back(std::unique_ptr<server_rpc> caller);
 
   const environment env_;
   data_peer peer_;
   duration reply_max_;
   std::mutex mutex_{};
-  std::vector<std::unique_ptr<server_caller>> idle_{};
+  std::vector<std::unique_ptr<server_rpc>> idle_{};
 };
 
 } // namespace troupe

@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// The peer that a lane dials, and the lane's own identity.
+/// The peer that a thread dials, and the thread's own identity.
 struct data_peer {
   std::string address{};
   std::string cluster{};
@@ -20,12 +20,12 @@ struct data_peer {
   std::uint64_t frame_bytes_max = limits::frame_bytes; ///< bulk of one frame, in both directions
 };
 
-/// A channel to a server after its welcome, with the frame codec on both sides. One lane.
+/// A channel to a server after its welcome, with the frame codec on both sides. One thread.
 class data_session {
 public:
-  /// Dials, says hello and waits for the welcome on the calling lane. `connect_failed`, `deadline`,
-  /// `connection_lost`; or why the server refused: `wrong_peer`, `fenced`, `superseded`,
-  /// `try_again`, naming the address.
+  /// Dials, says hello and waits for the welcome on the calling thread. `connect_failed`,
+  /// `deadline`, `connection_lost`; or why the server refused: `wrong_peer`, `fenced`,
+  /// `superseded`, `try_again`, naming the address.
   static result<std::unique_ptr<data_session>> open(const environment& env, const data_peer& peer,
                                                     time_point deadline);
 

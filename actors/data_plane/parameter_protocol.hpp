@@ -15,33 +15,33 @@
 #include <troupe/core/frame_meta.hpp>
 #include <troupe/transport/frame.hpp>
 
-/// The messages between lanes and parameter servers, in frames (transport/frame.hpp). A frame's
-/// meta is one of the structs below; its bulk is told beside each kind. Answers come in the order
-/// of the questions and carry their request.
+/// The messages between workers' threads and parameter servers, in frames (transport/frame.hpp). A
+/// frame's meta is one of the structs below; its bulk is told beside each kind. Answers come in the
+/// order of the questions and carry their request.
 ///
 ///     channel := hello (refused | welcome (question | answer)*)
 namespace troupe {
 
 enum class data_kind : std::uint8_t {
-  hello = 1,        ///< hello_meta. First on every channel
-  welcome = 2,      ///< welcome_meta
-  refused = 3,      ///< outcome_meta; the channel ends
-  read = 4,         ///< read_meta
-  read_reply = 5,   ///< blocks_meta; the rows of all shards asked for, one after the other
-  gather = 6,       ///< gather_meta; i64 local row numbers of all items, one after the other
-  gather_reply = 7, ///< blocks_meta; the rows
-  mutate = 8,       ///< mutate_meta; of each piece its values, then its i64 indices
-  mutate_ack = 9,   ///< ack_meta, one answer a piece
-  put_blob = 10,    ///< blob_key; the bytes. Answered by done
-  get_blob = 11,    ///< blob_key
-  blob_reply = 12,  ///< outcome_meta; the bytes
-  drop_blob = 13,   ///< blob_key. Answered by done
-  read_cut = 14,    ///< read_cut_meta
-  cut_reply = 15,   ///< cut_meta; the elements
-  restore = 16,     ///< restore_meta; values, then slots. Answered by done
-  stats = 17,       ///< nothing
-  stats_reply = 18, ///< store_stats
-  done = 19,        ///< outcome_meta
+  hello = 1,           ///< hello_meta. First on every channel
+  welcome = 2,         ///< welcome_meta
+  refused = 3,         ///< outcome_meta; the channel ends
+  read = 4,            ///< read_meta
+  read_reply = 5,      ///< blocks_meta; the rows of all shards asked for, one after the other
+  gather = 6,          ///< gather_meta; i64 local row numbers of all items, one after the other
+  gather_reply = 7,    ///< blocks_meta; the rows
+  mutate = 8,          ///< mutate_meta; of each piece its values, then its i64 indices
+  mutate_ack = 9,      ///< ack_meta, one answer a piece
+  put_blob = 10,       ///< blob_key; the bytes. Answered by done
+  get_blob = 11,       ///< blob_key
+  blob_reply = 12,     ///< outcome_meta; the bytes
+  drop_blob = 13,      ///< blob_key. Answered by done
+  read_snapshot = 14,  ///< read_snapshot_meta
+  snapshot_reply = 15, ///< snapshot_meta; the elements
+  restore = 16,        ///< restore_meta; values, then slots. Answered by done
+  stats = 17,          ///< nothing
+  stats_reply = 18,    ///< store_stats
+  done = 19,           ///< outcome_meta
 };
 
 /// The codec's bounds on both sides: meta is decoded into vectors of structs, so its length bounds
@@ -142,11 +142,11 @@ struct ack_meta {
   TROUPE_FIELDS(ack_meta, answers)
 };
 
-struct read_cut_meta {
-  cut_id cut{};
+struct read_snapshot_meta {
+  snapshot_id snapshot{};
   shard_ref from{};
   std::uint32_t part = 0;
-  TROUPE_FIELDS(read_cut_meta, cut, from, part)
+  TROUPE_FIELDS(read_snapshot_meta, snapshot, from, part)
 };
 
 /// A learning rate that was set by hand, or none.
@@ -163,13 +163,13 @@ struct rate_meta {
   }
 };
 
-struct cut_meta {
+struct snapshot_meta {
   failure why{};
   std::uint64_t applies = 0;
   dtype type = dtype::f32;
   shape_t shape{};
   rate_meta rate{};
-  TROUPE_FIELDS(cut_meta, why, applies, type, shape, rate)
+  TROUPE_FIELDS(snapshot_meta, why, applies, type, shape, rate)
 };
 
 struct restore_meta {

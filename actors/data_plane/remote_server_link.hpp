@@ -10,16 +10,17 @@
 
 namespace troupe {
 
-/// A link to a server in another process: frames over a channel that the calling lane drives. Rows
-/// arrive straight in the memory that the reader gave; pushes are sent from where their tensors
-/// lie. Errors of `pump`: `connection_lost`, `bad_frame`, `too_large`; the link is at its end then.
+/// A link to a server in another process: frames over a channel that the calling thread drives.
+/// Rows arrive straight in the memory that the reader gave; pushes are sent from where their
+/// tensors lie. Errors of `pump`: `connection_lost`, `bad_frame`, `too_large`; the link is at its
+/// end then.
 class remote_server_link final : public server_link {
 public:
   /// A window holds this many pushes or bytes, whichever is less; one push always fits.
   static constexpr std::size_t window_pushes_max = 2;
   static constexpr std::uint64_t window_bytes_max = std::uint64_t{64} << 20;
 
-  /// Dials and greets on the calling lane; errors as `data_session::open`.
+  /// Dials and greets on the calling thread; errors as `data_session::open`.
   static result<std::unique_ptr<server_link>> connect(const environment& env, const data_peer& peer,
                                                       time_point deadline);
   explicit remote_server_link(std::unique_ptr<data_session> session)

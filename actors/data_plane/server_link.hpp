@@ -36,7 +36,7 @@ struct gather_part {
   tensor to{};
 };
 
-/// A lane's link to one parameter server. One lane; nothing blocks: what was started goes on in
+/// A thread's link to one parameter server. One thread; nothing blocks: what was started goes on in
 /// `pump`. In order: a read that is started after a push sees it.
 ///
 /// Errors: a failure of `start_...` or `pump` ends the link, refusals of what was asked don't and
@@ -80,7 +80,7 @@ public:
   virtual bool wants_send() const = 0;
 };
 
-/// A link to a server in this process: the calling lane takes the shard's lock and does the work
+/// A link to a server in this process: the calling thread takes the shard's lock and does the work
 /// itself.
 class local_server_link final : public server_link {
 public:

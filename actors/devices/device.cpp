@@ -17,11 +17,11 @@ device_state::~device_state() {
     std::lock_guard lock{outcome_->mutex};
     outcome_->unwanted = true;
   }
-  if (lane_) { // the system ends in the middle of it
-    if (lane_->ended())
-      lane_->join();
+  if (thread_) { // the system ends in the middle of it
+    if (thread_->ended())
+      thread_->join();
     else
-      lane_->abandon();
+      thread_->abandon();
   }
   tell_opened(make_failure(errc::unavailable, text() + ": the device's actor has ended"));
   device_ = nullptr;
@@ -39,20 +39,20 @@ std::string device_state::text() const {
 }
 
 auto device_state::make_behavior() -> interface::behavior_type {
-  run_on_lane("open", opened_timer,
-              [env = env_, table = options_.table, index = options_.index,
-               how = options_.how](outcome& out) {
-                auto made = device::open(env, table, index, how);
-                std::unique_lock lock{out.mutex};
-                if (!made) {
-                  out.why = std::move(made.error());
-                } else if (!out.unwanted) {
-                  out.made = std::move(*made);
-                } else {
-                  lock.unlock();
-                  (void)(*made)->close(std::chrono::seconds{1});
-                }
-              });
+  run_on_thread("open", opened_timer,
+                [env = env_, table = options_.table, index = options_.index,
+                 how = options_.how](outcome& out) {
+                  auto made = device::open(env, table, index, how);
+                  std::unique_lock lock{out.mutex};
+                  if (!made) {
+                    out.why = std::move(made.error());
+                  } else if (!out.unwanted) {
+                    out.made = std::move(*made);
+                  } else {
+                    lock.unlock();
+                    (void)(*made)->close(std::chrono::seconds{1});
+                  }
+                });
   return {
     [this](device_failed& msg) { on_failed(msg); },
     [this](watch_device& msg) { on_watch(msg); },
@@ -63,10 +63,10 @@ auto device_state::make_behavior() -> interface::behavior_type {
 }
 
 /// The driver may wait in there; handlers may not. Ends with a tick.
-void device_state::run_on_lane(const std::string& what, std::uint8_t then,
+void device_state::run_on_thread(const std::string& what, std::uint8_t then,
                                std::function<void(outcome&)> body) {
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<device_actor>(self_));
-  lane_ = env_.lanes.start(what + "-" + text(), [weak, then, out = outcome_, body] {
+  thread_ = env_.threads.start(what + "-" + text(), [weak, then, out = outcome_, body] {
     try {
       body(*out);
     } catch (const std::exception& e) { // no memory for it
@@ -88,9 +88,9 @@ void device_state::on_tick(const tick& msg) {
 }
 
 void device_state::on_opened() {
-  if (!lane_ || device_) // not ours
+  if (!thread_ || device_) // not ours
     return;
-  std::exchange(lane_, nullptr)->join();
+  std::exchange(thread_, nullptr)->join();
   failure why;
   {
     std::lock_guard lock{outcome_->mutex};
@@ -165,11 +165,11 @@ void device_state::on_close(const close_device& msg) {
   if (!msg.here.value || std::exchange(closing_, true))
     return;
   if (!device_) { // opens still, or could not be opened
-    if (lane_)
-      std::exchange(lane_, nullptr)->abandon();
+    if (thread_)
+      std::exchange(thread_, nullptr)->abandon();
     return self_->quit();
   }
-  run_on_lane("close", closed_timer, [d = device_, ms = msg.deadline_ms](outcome& out) {
+  run_on_thread("close", closed_timer, [d = device_, ms = msg.deadline_ms](outcome& out) {
     auto done = d->close(std::chrono::milliseconds{ms});
     std::lock_guard lock{out.mutex};
     if (!done)
@@ -178,9 +178,9 @@ void device_state::on_close(const close_device& msg) {
 }
 
 void device_state::on_closed() {
-  if (!closing_ || !lane_)
+  if (!closing_ || !thread_)
     return;
-  std::exchange(lane_, nullptr)->join();
+  std::exchange(thread_, nullptr)->join();
   if (options_.closed) {
     std::lock_guard lock{outcome_->mutex};
     options_.closed->set(outcome_->why.code == errc::none);

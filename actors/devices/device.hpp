@@ -13,7 +13,7 @@
 namespace troupe {
 
 struct device_actor_options {
-  std::shared_ptr<device_table> table{};
+  std::shared_ptr<device_backend> table{};
   std::uint32_t index = 0;
   device_options how{};
   /// How often the actor looks whether the device's poller, which probes the streams, goes on; one
@@ -26,9 +26,9 @@ struct device_actor_options {
   std::shared_ptr<promise_slot<bool>> closed{};
 };
 
-/// The owner of one device: takes it into use and gives it back, each on a lane of its own since a
-/// driver may take its time; watches over its poller; and when it fails tells who watches. No
-/// handler calls the driver. Work does not pass here: lanes use the `device` itself.
+/// The owner of one device: takes it into use and gives it back, each on a thread of its own since
+/// a driver may take its time; watches over its poller; and when it fails tells who watches. No
+/// handler calls the driver. Work does not pass here: threads use the `device` itself.
 class device_state {
 public:
   using interface = device_actor;
@@ -40,7 +40,7 @@ public:
 
 private:
   enum timer : std::uint8_t { opened_timer = 1, check_timer = 2, closed_timer = 3 };
-  /// The result of a lane, which may outlive the actor.
+  /// The result of a thread, which may outlive the actor.
   struct outcome {
     std::mutex mutex{};
     std::shared_ptr<device> made{};
@@ -57,14 +57,15 @@ private:
   void on_closed();
   void look_at_poller();
   void tell_opened(result<std::shared_ptr<device>> what);
-  void run_on_lane(const std::string& what, std::uint8_t then, std::function<void(outcome&)> body);
+  void run_on_thread(const std::string& what, std::uint8_t then,
+                     std::function<void(outcome&)> body);
   std::string text() const;
 
   interface::pointer self_;
   const environment& env_;
   device_actor_options options_;
   std::shared_ptr<outcome> outcome_{std::make_shared<outcome>()};
-  std::unique_ptr<lane> lane_{};
+  std::unique_ptr<thread_handle> thread_{};
   std::shared_ptr<device> device_{};
   std::uint64_t heartbeats_ = 0; ///< of the poller, when last looked at
   std::uint64_t silent_ms_ = 0;  ///< that it stood still, by our own looks

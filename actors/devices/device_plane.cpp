@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include <troupe/device/cpu_table.hpp>
-#include <troupe/device/cuda_table.hpp>
+#include <troupe/device/cpu_backend.hpp>
+#include <troupe/device/cuda_backend.hpp>
 #include <troupe/messages/devices.hpp>
 
 namespace troupe {
@@ -16,27 +16,27 @@ device_plane::~device_plane() = default;
 
 /// Looked for when first wanted: asking a driver takes its time, and most runs need no GPU.
 /// @pre the lock is held
-const std::vector<std::shared_ptr<device_table>>& device_plane::tables() {
-  if (!tables_.empty())
-    return tables_;
+const std::vector<std::shared_ptr<device_backend>>& device_plane::backends() {
+  if (!backends_.empty())
+    return backends_;
   if (env_.devices) {
-    tables_ = env_.devices->tables();
+    backends_ = env_.devices->backends();
     why_no_gpu_ = "the environment provides none";
-    return tables_;
+    return backends_;
   }
-  tables_.push_back(make_cpu_table(env_, {.devices = options_.cpu_devices}));
-  auto gpus = make_cuda_table(env_);
+  backends_.push_back(make_cpu_backend(env_, {.devices = options_.cpu_devices}));
+  auto gpus = make_cuda_backend(env_);
   if (gpus)
-    tables_.push_back(std::move(*gpus));
+    backends_.push_back(std::move(*gpus));
   else
     why_no_gpu_ = gpus.error().text;
-  return tables_;
+  return backends_;
 }
 
 std::vector<device_info> device_plane::list() {
   std::lock_guard lock{mutex_};
   std::vector<device_info> out;
-  for (const auto& table : tables()) {
+  for (const auto& table : backends()) {
     auto count = table->count();
     for (std::uint32_t i = 0; count && i < *count; ++i)
       if (auto facts = table->describe(i))
@@ -57,11 +57,11 @@ failure device_plane::not_there(const device_id& id) {
 }
 
 result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
-  std::shared_ptr<device_table> table;
+  std::shared_ptr<device_backend> table;
   std::unique_lock lock{mutex_};
   if (closed_)
     return make_failure(errc::wrong_state, to_string(id) + ": the runtime has ended");
-  for (const auto& each : tables())
+  for (const auto& each : backends())
     if (auto count = each->count(); each->kind() == id.kind && count && id.index < *count)
       table = each;
   if (!table) {
@@ -82,7 +82,7 @@ result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
 }
 
 /// @pre the lock is held
-void device_plane::start(const device_id& id, std::shared_ptr<device_table> table) {
+void device_plane::start(const device_id& id, std::shared_ptr<device_backend> table) {
   auto made = std::make_shared<entry>();
   made->closed = std::make_shared<promise_slot<bool>>(env_);
   entries_[id] = made;

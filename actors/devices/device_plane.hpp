@@ -20,7 +20,7 @@ struct device_plane_options {
 };
 
 /// The devices of a process: what there is, and an actor for each that is in use. Threads of the
-/// program and lanes call it; it waits.
+/// program and compute threads call it; it waits.
 class device_plane : public std::enable_shared_from_this<device_plane> {
 public:
   /// @pre owned by a shared_ptr: actors tell it when devices are open.
@@ -45,16 +45,16 @@ private:
     std::shared_ptr<promise_slot<bool>> closed{};
     std::optional<result<std::shared_ptr<device>>> made{};
   };
-  const std::vector<std::shared_ptr<device_table>>& tables();
+  const std::vector<std::shared_ptr<device_backend>>& backends();
   failure not_there(const device_id& id);
-  void start(const device_id& id, std::shared_ptr<device_table> table);
+  void start(const device_id& id, std::shared_ptr<device_backend> table);
 
   const environment& env_;
   caf::actor_system& system_;
   const device_plane_options options_;
   std::mutex mutex_{};
   const std::unique_ptr<wait_point> changed_;
-  std::vector<std::shared_ptr<device_table>> tables_{};
+  std::vector<std::shared_ptr<device_backend>> backends_{};
   std::string why_no_gpu_{};
   std::map<device_id, std::shared_ptr<entry>> entries_{};
   std::map<device_id, std::vector<std::shared_ptr<device_watcher>>> watchers_{};

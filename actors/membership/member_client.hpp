@@ -60,7 +60,7 @@ public:
     std::function<void(const view&)> on_view{};
     /// The incarnation is void: whatever it does must end.
     std::function<void()> on_fenced{};
-    std::function<std::vector<lane_status>()> lanes{};
+    std::function<std::vector<thread_status>()> threads{};
   };
   enum timer : std::uint8_t { beat_timer = 200, dial_timer = 201, publish_timer = 202 };
 
@@ -100,7 +100,7 @@ public:
   bool is_member() const { return inc_.counter != 0; }
   const view& current() const { return view_; }
   const member_options& options() const { return options_; }
-  /// The address at which the coordinator takes a link of this life; empty: it takes none.
+  /// The address at which the coordinator takes a link of this session; empty: it takes none.
   const std::string& link_address() const { return link_address_; }
   void learn_term(term_no term) { view_.term = std::max(view_.term, term); }
 
@@ -165,7 +165,7 @@ public:
     end(std::move(why));
   }
 
-  /// The link of this life is gone, and the coordinator may believe that we are: comes back as
+  /// The link of this session is gone, and the coordinator may believe that we are: comes back as
   /// somebody new.
   void on_link_lost(const std::string& why) {
     if (!is_member() || ended_)
@@ -363,9 +363,9 @@ private:
   void beat() {
     if (!is_member() || !membership_ || ended_)
       return;
-    tell(
-      self_, membership_,
-      heartbeat{.header = header(), .lanes = on_.lanes ? on_.lanes() : std::vector<lane_status>{}});
+    tell(self_, membership_,
+         heartbeat{.header = header(),
+                   .threads = on_.threads ? on_.threads() : std::vector<thread_status>{}});
     if (beat_timer_set_)
       return;
     beat_timer_set_ = true;

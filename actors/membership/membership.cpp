@@ -117,10 +117,10 @@ void membership_state::on_heartbeat(heartbeat& msg) {
   act(std::move(actions));
   if (live)
     announce_if_new(msg.header.from);
-  if (live && coordinator_ && msg.header.from.job == job_kind::worker && !msg.lanes.empty())
-    tell(
-      self_, coordinator_,
-      lanes_seen{.task = msg.header.from, .inc = msg.header.sender, .lanes = std::move(msg.lanes)});
+  if (live && coordinator_ && msg.header.from.job == job_kind::worker && !msg.threads.empty())
+    tell(self_, coordinator_,
+         threads_seen{
+           .task = msg.header.from, .inc = msg.header.sender, .threads = std::move(msg.threads)});
 }
 
 void membership_state::on_leave(leave& msg) {

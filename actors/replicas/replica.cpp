@@ -27,12 +27,14 @@ void replica_state::on_device_failed(const device_failed& msg) {
   trace(env_, "replica.device_failed",
         {{"replica", options_.id}, {"device", msg.device}, {"why", msg.why.text}});
   mark(env_, "replica.device_failed");
-  options_.lanes->fail(options_.local, msg.why);
+  options_.executor->fail(options_.local, msg.why);
 }
 
 replica_report replica_state::on_query() const {
-  return {
-    .id = options_.id, .device = options_.device, .waits = options_.lanes->status(), .why = why_};
+  return {.id = options_.id,
+          .device = options_.device,
+          .waits = options_.executor->status(),
+          .why = why_};
 }
 
 void replica_state::on_close(const close_replica& msg) {

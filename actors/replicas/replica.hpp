@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include <troupe/actors/replicas/replica_lanes.hpp>
+#include <troupe/actors/replicas/replica_executor.hpp>
 #include <troupe/messages/interfaces.hpp>
 
 namespace troupe {
@@ -13,11 +13,11 @@ struct replica_actor_options {
   std::uint32_t local = 0; ///< its place among the process's replicas
   std::uint32_t id = 0;    ///< in the whole group
   std::string device{};    ///< "gpu:0"
-  std::shared_ptr<replica_lanes> lanes{};
+  std::shared_ptr<replica_executor> executor{};
 };
 
 /// The owner of one replica: hears when its device fails, and then fences it, so that no run goes
-/// on with it; tells how it is. Work does not pass here: runs are put on the replica's lane.
+/// on with it; tells how it is. Work does not pass here: runs are put on the replica's thread.
 class replica_state {
 public:
   using interface = replica_actor;

@@ -1,12 +1,12 @@
-// The second half of replica_lanes.cpp: what replicas call on their lanes.
-#include <troupe/actors/replicas/replica_lanes.hpp>
+// The second half of replica_executor.cpp: what replicas call on their threads.
+#include <troupe/actors/replicas/replica_executor.hpp>
 
 #include <algorithm>
 #include <utility>
 
 #include <troupe/actors/replicas/detail/replica_run.hpp>
 #include <troupe/actors/support/detail/guarded_call.hpp>
-#include <troupe/actors/support/detail/patient_lock.hpp>
+#include <troupe/actors/support/detail/spin_lock_guard.hpp>
 
 namespace troupe {
 
@@ -26,26 +26,26 @@ bool is_found_by_all(errc code) {
 
 // --- merge calls
 
-std::shared_ptr<replica_run> replica_lanes::merging() {
-  const auto* here = lane_local<merging_run>();
+std::shared_ptr<replica_run> replica_executor::merging() {
+  const auto* here = context_local<merging_run>();
   return here ? here->run : nullptr;
 }
 
 /// The merge call that all replicas stand in and nobody has run. @pre the lock is held
-std::shared_ptr<merge_meeting> replica_lanes::ready_merge(const replica_run& run) {
+std::shared_ptr<merge_meeting> replica_executor::ready_merge(const replica_run& run) {
   if (run.aborted || !run.calls.all_in_call())
     return nullptr;
   return run.merges.ready(run.calls.calls(0));
 }
 
-void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_meeting& at,
-                              std::unique_lock<std::mutex>& lock) {
+void replica_executor::run_merge(const std::shared_ptr<replica_run>& run, merge_meeting& at,
+                                 std::unique_lock<std::mutex>& lock) {
   at.begin();
   lock.unlock();
   merge_values results;
   merging_run own{run};
   auto why = [&] {
-    const lane_local_scope here{own};
+    const context_local_scope here{own};
     return detail::guarded_call([&] { results = at.run(); });
   }();
   lock.lock();
@@ -60,7 +60,8 @@ void replica_lanes::run_merge(const std::shared_ptr<replica_run>& run, merge_mee
 }
 
 /// @pre the lock is held
-std::shared_ptr<replica_run> replica_lanes::nested(std::uint32_t local, const replica_run& outer) {
+std::shared_ptr<replica_run> replica_executor::nested(std::uint32_t local,
+                                                      const replica_run& outer) {
   auto& s = slots_[local];
   auto at = std::find_if(s.queue.begin(), s.queue.end(),
                          [&](const auto& r) { return r->inside.get() == &outer; });
@@ -71,9 +72,9 @@ std::shared_ptr<replica_run> replica_lanes::nested(std::uint32_t local, const re
   return out;
 }
 
-std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call call,
-                                           std::shared_ptr<void> arguments,
-                                           const merge_body& merge) {
+std::shared_ptr<void> replica_executor::merge(std::uint32_t local, replica_call call,
+                                              std::shared_ptr<void> arguments,
+                                              const merge_body& merge) {
   begin_call(local, std::move(call));
   auto run = run_here();
   std::unique_lock lock{mutex_};
@@ -90,7 +91,7 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
     }
     if (auto inner = nested(local, *run)) {
       lock.unlock();
-      execute(inner, lane_local<replica_place>()->lane);
+      execute(inner, context_local<replica_place>()->thread);
       inner = nullptr;
       lock.lock();
       continue;
@@ -107,9 +108,9 @@ std::shared_ptr<void> replica_lanes::merge(std::uint32_t local, replica_call cal
 
 // --- collective calls
 
-void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
+void replica_executor::begin_call(std::uint32_t local, replica_call call) {
   auto run = run_here();
-  detail::patient_lock held{mutex_};
+  detail::spin_lock_guard held{mutex_};
   auto& lock = held.owner();
   if (run->aborted)
     throw_failure(detail::consequence(call.kind, *run));
@@ -118,38 +119,38 @@ void replica_lanes::begin_call(std::uint32_t local, replica_call call) {
     abort(*run, *differs, lock);
     throw_failure(std::move(*differs));
   }
-  if (run->standing_in > 0)
+  if (run->empty_replicas_waiting > 0)
     tell();
 }
 
-std::optional<replica_call> replica_lanes::await_call(std::uint32_t local,
-                                                      const std::vector<bool>& silent) {
+std::optional<replica_call> replica_executor::await_call(std::uint32_t local,
+                                                         const std::vector<bool>& empty_replicas) {
   auto run = run_here();
   std::unique_lock lock{mutex_};
-  ++run->standing_in;
+  ++run->empty_replicas_waiting;
   auto others_run = [&] {
     for (std::uint32_t i = 0; i < options_.replicas; ++i)
-      if (!silent[i] && !run->calls.ended(i))
+      if (!empty_replicas[i] && !run->calls.ended(i))
         return true;
     return false;
   };
   while (!run->calls.next(local) && others_run() && !run->aborted && !run->calls.ended(local))
     await_news(lock, never);
-  --run->standing_in;
+  --run->empty_replicas_waiting;
   if (run->aborted)
     throw_failure(detail::consequence("call", *run));
   const auto* next = run->calls.next(local);
   return next ? std::optional{*next} : std::nullopt;
 }
 
-void replica_lanes::end_call(std::uint32_t local) {
+void replica_executor::end_call(std::uint32_t local) {
   auto run = run_here();
-  const detail::patient_lock lock{mutex_};
+  const detail::spin_lock_guard lock{mutex_};
   if (!run->calls.ended(local))
     run->calls.done(local);
 }
 
-failure replica_lanes::call_failed(std::uint32_t local, failure why) {
+failure replica_executor::call_failed(std::uint32_t local, failure why) {
   auto run = run_here();
   std::unique_lock lock{mutex_};
   if (run->aborted && !(why.code == run->aborted->code && is_found_by_all(why.code)))

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include <troupe/actors/replicas/detail/comm_key_frame.hpp>
+#include <troupe/actors/replicas/detail/unique_id_frame.hpp>
 
 namespace troupe {
 
@@ -13,12 +13,12 @@ replica_comms::replica_comms(const environment& env, replica_comms_options optio
   : env_{env}, options_{options}, places_(options.local) {}
 
 /// What a member tells the others of its device.
-struct replica_comms::card {
+struct replica_comms::replica_identity {
   std::int64_t ability = 0; ///< 0: no collectives; else another number for each kind of device
   std::array<std::int64_t, 2> identity{}; ///< of the hardware; zeros: nobody knows
 };
 
-replica_comms::card replica_comms::card_of(std::uint32_t local, device& on) const {
+replica_comms::replica_identity replica_comms::identity_of(std::uint32_t local, device& on) const {
   const auto kind = on.id().kind;
   if (on.comms().why_none())
     return {};
@@ -35,18 +35,18 @@ replica_comms::card replica_comms::card_of(std::uint32_t local, device& on) cons
 /// Whether all members have collectives of one kind, and each a device of its own.
 result<bool> replica_comms::agree(std::uint32_t local, collective_group& group, device& on,
                                   const collective_options& with) const {
-  const auto mine = card_of(local, on);
+  const auto mine = identity_of(local, on);
   tensor all{dtype::i64, {3 * group.size()}};
   const auto told =
     tensor::vector<std::int64_t>({mine.ability, mine.identity[0], mine.identity[1]});
   if (auto sent = group.all_gather(told, all, {}, with); !sent)
     return sent.error();
-  const auto cards = std::as_const(all).as<std::int64_t>();
+  const auto identities = std::as_const(all).as<std::int64_t>();
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
-  for (std::size_t i = 0; i < cards.size(); i += 3) {
-    if (cards[i] == 0 || cards[i] != cards[0])
+  for (std::size_t i = 0; i < identities.size(); i += 3) {
+    if (identities[i] == 0 || identities[i] != identities[0])
       return false;
-    const std::pair identity{cards[i + 1], cards[i + 2]};
+    const std::pair identity{identities[i + 1], identities[i + 2]};
     if (identity != std::pair<std::int64_t, std::int64_t>{} && !seen.insert(identity).second)
       return false;
   }
@@ -66,7 +66,7 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
   }
   revoke(local, group_epoch{static_cast<std::uint32_t>(epoch) - 1}, "a newer epoch has begun");
   // What the stream still holds of that is over: the first who asks is told, here.
-  if (auto past = on->mark(stream))
+  if (auto past = on->record_event(stream))
     (void)on->wait(*past, duration{});
   {
     std::lock_guard lock{mutex_};
@@ -79,15 +79,15 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
   auto alike = agree(local, group, *on, left());
   if (!alike)
     return alike.error();
-  std::optional<comm_key> key;
+  std::optional<unique_id> key;
   if (*alike && group.rank() == 0)
-    if (auto drawn = on->comms().draw_key())
+    if (auto drawn = on->comms().get_unique_id())
       key = *drawn;
   if (*alike) {
-    auto told = detail::pack_comm_key(key);
+    auto told = detail::pack_unique_id(key);
     if (auto sent = group.broadcast(told, 0, left()); !sent)
       return sent.error();
-    auto got = detail::unpack_comm_key(told);
+    auto got = detail::unpack_unique_id(told);
     if (!got)
       return got.error();
     key = *got;
@@ -104,7 +104,7 @@ result<device_comm> replica_comms::join(std::uint32_t local, collective_group& g
     mark(env_, "replica.comm_on_host");
   }
   std::lock_guard lock{mutex_};
-  if (at.epoch < epoch) { // else the lane was left behind, and another goes on in its place
+  if (at.epoch < epoch) { // else the thread was left behind, and another goes on in its place
     at.comm = comm;
     at.epoch = epoch;
   }

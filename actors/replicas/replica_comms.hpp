@@ -23,7 +23,7 @@ struct replica_comms_options {
 
 /// The places of a process's replicas among their devices: one communicator a replica, for each
 /// epoch of their group, opened when the first collective of device tensors comes. `join` on the
-/// replicas' lanes, each its own; the rest on any thread, without waiting.
+/// replicas' threads, each its own; the rest on any thread, without waiting.
 class replica_comms {
 public:
   replica_comms(const environment& env, replica_comms_options options);
@@ -49,13 +49,13 @@ public:
 private:
   struct place {
     group_epoch epoch{};          ///< that `comm` is for, or that has none; 0: none yet
-    device_comm comm{};           ///< of the replica's lane
+    device_comm comm{};           ///< of the replica's thread
     std::shared_ptr<device> on{}; ///< where communicators may be open
   };
   result<bool> agree(std::uint32_t local, collective_group& group, device& on,
                      const collective_options& with) const;
-  struct card;
-  card card_of(std::uint32_t local, device& on) const;
+  struct replica_identity;
+  replica_identity identity_of(std::uint32_t local, device& on) const;
 
   const environment& env_;
   const replica_comms_options options_;

@@ -32,9 +32,9 @@ replica_group::replica_group(const environment& env, replica_group_options optio
     name_{options_.links ? options_.name : unique_name(env, options_.name)},
     locality_{locality_within(env, this)},
     within_{options_.links ? nullptr : make_memory_transport(env.waits)},
-    env_{env.clock, env.random, env.storage,
-         env.lanes, env.waits,  within_ ? *within_ : env.transport,
-         env.trace, env.devices},
+    env_{env.clock,   env.random, env.storage,
+         env.threads, env.waits,  within_ ? *within_ : env.transport,
+         env.trace,   env.devices},
     changed_{env.waits.make_point()},
     joined_(options_.local) {
   for (std::uint32_t i = 0; i < options_.local; ++i)
@@ -77,8 +77,8 @@ void replica_group::renew(std::uint32_t local) {
 
 replica_group::~replica_group() = default;
 
-/// One lane asks where all members of the next epoch are, and which it is; the others wait for its
-/// answer. @pre the lock is held
+/// One thread asks where all members of the next epoch are, and which it is; the others wait for
+/// its answer. @pre the lock is held
 result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock,
                                               time_point deadline) {
   const auto epoch = wanted_;
@@ -91,12 +91,12 @@ result<std::uint32_t> replica_group::find_all(std::unique_lock<std::mutex>& lock
   if (found_ >= epoch)
     return not_found_ ? result<std::uint32_t>{*not_found_} : found_;
   finding_ = true;
-  replica_places mine{.epoch = epoch};
+  replica_addresses mine{.epoch = epoch};
   for (std::uint32_t i = 0; i < options_.local; ++i)
     mine.members.push_back({.id = options_.first_id + i, .address = members_[i]->address()});
   lock.unlock();
   auto got =
-    options_.links ? options_.links->exchange(mine, deadline) : result<replica_places>{mine};
+    options_.links ? options_.links->exchange(mine, deadline) : result<replica_addresses>{mine};
   lock.lock();
   finding_ = false;
   found_ = epoch;
@@ -146,7 +146,7 @@ result<void> replica_group::join(std::uint32_t local) {
   if (formed && options_.links) // nobody goes on, and fails, while others still join
     formed = member->barrier({.deadline = deadline - env_.clock.now()});
   lock.lock();
-  if (members_.empty() || members_[local] != member) // the lane was left behind meanwhile
+  if (members_.empty() || members_[local] != member) // the thread was left behind meanwhile
     return make_failure(errc::cancelled, options_.name + ": the replica was abandoned");
   joined_[local] = epoch;
   if (!formed)
@@ -165,7 +165,7 @@ void replica_group::close(time_point deadline) {
 
 void replica_group::broke(std::uint32_t local, const std::shared_ptr<collective_group>& member) {
   std::lock_guard lock{mutex_};
-  if (members_.empty() || members_[local] != member) // of a lane that was left behind
+  if (members_.empty() || members_[local] != member) // of a thread that was left behind
     return;
   broken_ = std::max(broken_, joined_[local]);
 }

@@ -30,7 +30,7 @@ parameter_server_state::parameter_server_state(interface::pointer self, const en
          },
        .on_view = [this](const view& current) { learn_fences(current); },
        .on_fenced = [this] { clear_store(); }, // a server that is taken for dead holds nothing
-       .lanes = {}}} {}
+       .threads = {}}} {}
 
 auto parameter_server_state::make_behavior() -> interface::behavior_type {
   member_.start();
@@ -47,8 +47,8 @@ auto parameter_server_state::make_behavior() -> interface::behavior_type {
     [this](create_shards& msg) { return on_create(msg); },
     [this](drop_shards& msg) { return on_drop(msg); },
     [this](settle_closures& msg) { on_settle(msg); },
-    [this](take_cut& msg) { return on_take_cut(msg); },
-    [this](drop_cut& msg) { return on_drop_cut(msg); },
+    [this](take_cut& msg) { return on_take_snapshot(msg); },
+    [this](drop_cut& msg) { return on_drop_snapshot(msg); },
     [this](query_server& msg) { return on_query(msg); },
     [this](tick& msg) { on_tick(msg); },
   };
@@ -101,8 +101,8 @@ void parameter_server_state::clear_store() {
   options_.store->clear();
 }
 
-/// On a lane: filling hundreds of megabytes takes longer than silence is forgiven. Whoever waits is
-/// told now and then how far it is, and asks again.
+/// On a thread: filling hundreds of megabytes takes longer than silence is forgiven. Whoever waits
+/// is told now and then how far it is, and asks again.
 caf::result<creation_answer> parameter_server_state::on_create(create_shards& msg) {
   auto promise = self_->make_response_promise<creation_answer>();
   if (auto why = check(msg.header)) {
@@ -116,10 +116,10 @@ caf::result<creation_answer> parameter_server_state::on_create(create_shards& ms
     creations_.push_back(
       {.key = key, .specs = std::move(msg.variables), .how = std::make_shared<shard_making>()});
     at = std::prev(creations_.end());
-    at->how->made_piece = [lanes = &env_.lanes](std::uint64_t bytes) {
+    at->how->made_piece = [threads = &env_.threads](std::uint64_t bytes) {
       constexpr std::uint64_t worth_it = std::uint64_t{1} << 20;
       if (bytes >= worth_it)
-        lanes->spend(duration{static_cast<std::int64_t>(bytes)}); // a byte a nanosecond
+        threads->spend(duration{static_cast<std::int64_t>(bytes)}); // a byte a nanosecond
     };
   }
   at->waiting.push_back(promise);
@@ -137,7 +137,7 @@ void parameter_server_state::start_creation() {
     auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<interface>(self_));
     made_ = std::make_shared<failure>();
     try {
-      maker_ = env_.lanes.start(
+      maker_ = env_.threads.start(
         "make." + std::to_string(options_.member.task.index),
         [weak, out = made_, store = options_.store, specs = creations_.front().specs,
          how = creations_.front().how, task = options_.member.task] {
@@ -229,18 +229,18 @@ void parameter_server_state::on_settle(settle_closures& msg) {
          closures_settled{.header = member_.header(), .list_no = msg.list_no});
 }
 
-done_answer parameter_server_state::on_take_cut(take_cut& msg) {
+done_answer parameter_server_state::on_take_snapshot(take_cut& msg) {
   if (auto why = check(msg.header))
     return {.why = *why};
-  if (auto ok = options_.store->take_cut(msg.cut); !ok)
+  if (auto ok = options_.store->take_snapshot(msg.snapshot); !ok)
     return {.why = at_home(ok.error())};
   return {};
 }
 
-done_answer parameter_server_state::on_drop_cut(drop_cut& msg) {
+done_answer parameter_server_state::on_drop_snapshot(drop_cut& msg) {
   if (auto why = check(msg.header))
     return {.why = *why};
-  options_.store->drop_cut(msg.cut);
+  options_.store->drop_snapshot(msg.snapshot);
   return {};
 }
 

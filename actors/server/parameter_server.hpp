@@ -15,7 +15,7 @@ namespace troupe {
 
 struct server_actor_options {
   member_options member{};
-  /// The shards; shared with the server's lane, or with the lanes of the same process.
+  /// The shards; shared with the server's thread, or with the threads of the same process.
   std::shared_ptr<shard_store> store{};
   /// Told the incarnation once it is known, so that the data plane can refuse messages for an
   /// earlier one.
@@ -24,8 +24,8 @@ struct server_actor_options {
   std::function<void(const task_id&, std::uint32_t counter)> on_fence{};
 };
 
-/// Owns the life of a server: joins, obeys the highest term, makes shards, settles ledgers, takes
-/// cuts. Pushes and pulls never pass its mailbox: lanes work on the store.
+/// Owns the sessions of a server: joins, obeys the highest term, makes shards, settles ledgers,
+/// takes snapshots. Pushes and pulls never pass its mailbox: threads work on the store.
 class parameter_server_state {
 public:
   using interface = parameter_server_actor;
@@ -51,8 +51,8 @@ private:
   caf::result<creation_answer> on_create(create_shards& msg);
   done_answer on_drop(drop_shards& msg);
   void on_settle(settle_closures& msg);
-  done_answer on_take_cut(take_cut& msg);
-  done_answer on_drop_cut(drop_cut& msg);
+  done_answer on_take_snapshot(take_cut& msg);
+  done_answer on_drop_snapshot(drop_cut& msg);
   server_statistics on_query(query_server& msg);
   void start_creation();
   void end_creation(failure why);
@@ -70,7 +70,7 @@ private:
   server_actor_options options_;
   std::deque<creation>
     creations_{}; ///< the first one is being made; bounded by the coordinator's open requests
-  std::unique_ptr<lane> maker_{};
+  std::unique_ptr<thread_handle> maker_{};
   std::shared_ptr<failure> made_{};
   std::uint64_t made_bytes_ = 0; ///< by creations that have ended
   bool report_timer_set_ = false;

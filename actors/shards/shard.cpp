@@ -5,7 +5,7 @@
 #include <new>
 
 #include <troupe/actors/shards/detail/kernel_specs.hpp>
-#include <troupe/actors/support/detail/patient_lock.hpp>
+#include <troupe/actors/support/detail/spin_lock_guard.hpp>
 #include <troupe/core/limits.hpp>
 #include <troupe/core/planted.hpp>
 #include <troupe/kernels/elementwise.hpp>
@@ -147,7 +147,7 @@ std::size_t shard::size_bytes() const {
 }
 
 shard_snapshot shard::read() {
-  detail::patient_lock lock{mutex_};
+  detail::spin_lock_guard lock{mutex_};
   return {values_.snapshot(), version_};
 }
 
@@ -162,7 +162,7 @@ result<std::uint64_t> shard::gather(std::span<const std::int64_t> rows, mutable_
   if (bad < rows.size())
     return make_failure(errc::out_of_range, label() + ": gather of row " + std::to_string(rows[bad])
                                               + " of " + std::to_string(rows_) + " rows");
-  detail::patient_lock lock{mutex_};
+  detail::spin_lock_guard lock{mutex_};
   if (row_bytes > 0 && !rows.empty())
     kernels::gather_row_bytes(values_.bytes(), row_bytes, rows, to);
   return version_;
@@ -170,7 +170,7 @@ result<std::uint64_t> shard::gather(std::span<const std::int64_t> rows, mutable_
 
 result<mutation_answer> shard::mutate(const mutation_piece& piece, const origin& from,
                                       const piece_gate* gate, ledger_verdict* verdict) {
-  detail::patient_lock lock{mutex_};
+  detail::spin_lock_guard lock{mutex_};
   if (gate)
     if (auto why = gate->refuse(piece, from))
       return std::move(*why);

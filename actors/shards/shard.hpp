@@ -61,7 +61,7 @@ struct mutation_piece {
 struct shard_making {
   std::atomic<std::uint64_t> made_bytes{0}; ///< grows while it goes on
   std::atomic<bool> unwanted{false};        ///< set: it ends as `cancelled`
-  /// Called on the lane that makes them, with the bytes of each piece. May be empty.
+  /// Called on the thread that makes them, with the bytes of each piece. May be empty.
   std::function<void(std::uint64_t bytes)> made_piece{};
 };
 

@@ -114,7 +114,7 @@ void shard_store::clear() {
   }
   std::unique_lock lock{map_mutex_};
   shards_.clear();
-  cuts_.clear();
+  snapshots_.clear();
   generation_.fetch_add(1, std::memory_order_release);
   event("server.cleared", {});
 }
@@ -266,34 +266,34 @@ result<void> shard_store::admit(task_id task, const incarnation& inc) const {
                                       + std::to_string(at->second));
 }
 
-// -- cuts
+// -- snapshots
 // ---------------------------------------------------------------------------------------------------------------
 
-result<std::vector<cut_entry>> shard_store::take_cut(cut_id id) {
+result<std::vector<snapshot_entry>> shard_store::take_snapshot(snapshot_id id) {
   std::unique_lock lock{map_mutex_};
-  auto at = cuts_.find(id);
-  if (at == cuts_.end()) {
-    if (cuts_.size() >= cuts_max)
+  auto at = snapshots_.find(id);
+  if (at == snapshots_.end()) {
+    if (snapshots_.size() >= snapshots_max)
       return make_failure(errc::wrong_state, "snapshot " + std::to_string(value_of(id)) + ": "
-                                               + std::to_string(cuts_max)
+                                               + std::to_string(snapshots_max)
                                                + " snapshots already exist; drop one first");
-    cut taken;
+    kept_snapshot taken;
     for (const auto& [key, there] : shards_)
       taken.parts.emplace(key, there->state());
-    at = cuts_.emplace(id, std::move(taken)).first;
+    at = snapshots_.emplace(id, std::move(taken)).first;
   }
-  std::vector<cut_entry> out;
+  std::vector<snapshot_entry> out;
   for (const auto& [key, part] : at->second.parts)
     out.push_back({key.first, key.second, static_cast<std::uint32_t>(part.slots.size()),
                    part.applies, part.version});
   return out;
 }
 
-result<cut_piece> shard_store::read_cut(cut_id id, variable_id variable, shard_index index,
-                                        std::uint32_t part) const {
+result<snapshot_piece> shard_store::read_snapshot(snapshot_id id, variable_id variable,
+                                                  shard_index index, std::uint32_t part) const {
   std::shared_lock lock{map_mutex_};
-  auto at = cuts_.find(id);
-  if (at == cuts_.end())
+  auto at = snapshots_.find(id);
+  if (at == snapshots_.end())
     return make_failure(errc::not_found,
                         "snapshot " + std::to_string(value_of(id)) + " does not exist");
   auto found = at->second.parts.find({variable, index});
@@ -302,18 +302,19 @@ result<cut_piece> shard_store::read_cut(cut_id id, variable_id variable, shard_i
                                            + " has no part " + std::to_string(part) + " of "
                                            + name_of(variable, index));
   const auto& state = found->second;
-  return cut_piece{part == 0 ? state.values : state.slots[part - 1], state.applies, state.rate};
+  return snapshot_piece{part == 0 ? state.values : state.slots[part - 1], state.applies,
+                        state.rate};
 }
 
-result<tensor> shard_store::cut_part(cut_id id, variable_id variable, shard_index index,
-                                     std::uint32_t part) const {
-  auto got = read_cut(id, variable, index, part);
+result<tensor> shard_store::snapshot_part(snapshot_id id, variable_id variable, shard_index index,
+                                          std::uint32_t part) const {
+  auto got = read_snapshot(id, variable, index, part);
   return got ? result<tensor>{std::move(got->rows)} : got.error();
 }
 
-void shard_store::drop_cut(cut_id id) {
+void shard_store::drop_snapshot(snapshot_id id) {
   std::unique_lock lock{map_mutex_};
-  cuts_.erase(id);
+  snapshots_.erase(id);
 }
 
 result<void> shard_store::restore(variable_id variable, shard_index index, const tensor& values,

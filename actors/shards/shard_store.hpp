@@ -29,34 +29,34 @@ struct store_stats {
                 bytes, shards)
 };
 
-/// A part of a shard as it stood at a cut.
-struct cut_piece {
+/// A part of a shard as it stood at a snapshot.
+struct snapshot_piece {
   tensor rows{};
   std::uint64_t applies = 0;
   std::optional<float> rate{}; ///< the learning rate that was set by hand
 };
 
-/// The part of a cut that belongs to one shard.
-struct cut_entry {
+/// The part of a snapshot that belongs to one shard.
+struct snapshot_entry {
   variable_id variable{};
   shard_index shard{};
   std::uint32_t slots = 0;
   std::uint64_t applies = 0;
   std::uint64_t version = 0;
-  TROUPE_FIELDS(cut_entry, variable, shard, slots, applies, version)
+  TROUPE_FIELDS(snapshot_entry, variable, shard, slots, applies, version)
 };
 
-/// All shards of one parameter server. Any thread: lanes of the same process use it directly, a
-/// server lane serves it to others, the parameter_server actor creates, settles, fences and cuts. A
-/// lane may keep a shard it found; a shard that was dropped lives on until the last such lane lets
-/// go, without being reachable.
+/// All shards of one parameter server. Any thread: threads of the same process use it directly, a
+/// server event loop serves it to others, the parameter_server actor creates, settles, fences and
+/// takes snapshots. A thread may keep a shard it found; a shard that was dropped lives on until the
+/// last such thread lets go, without being reachable.
 ///
 /// Marks: server.duplicate_dropped, server.settled_dropped, server.fenced_refused,
 /// server.old_term_dropped. Events: what changed it, for checkers.
 class shard_store final : private piece_gate {
 public:
   /// Cuts kept at a time.
-  static constexpr std::size_t cuts_max = 4;
+  static constexpr std::size_t snapshots_max = 4;
 
   /// `trace` may be null; it outlives the store.
   explicit shard_store(tracer* trace = nullptr) : trace_{trace} {}
@@ -96,9 +96,9 @@ public:
   /// Applies a piece to its shard. `fenced` and `superseded` besides the shard's own errors.
   /// `from`: task and incarnation of the sender.
   result<mutation_answer> mutate(const mutation_piece& piece, const origin& from);
-  /// `mutate` for a lane that found the shard before.
+  /// `mutate` for a thread that found the shard before.
   result<mutation_answer> mutate(shard& at, const mutation_piece& piece, const origin& from);
-  /// Reads a shard that the lane found before, and counts the read.
+  /// Reads a shard that the thread found before, and counts the read.
   shard_snapshot read(shard& at);
   result<std::uint64_t> gather(shard& at, std::span<const std::int64_t> rows, mutable_bytes to);
 
@@ -109,7 +109,7 @@ public:
   /// `holder` (the asker's nonce) and `superseded` for another; so is any term below the highest
   /// granted, which the text names.
   result<void> grant_term(term_no term, std::uint64_t holder = 0);
-  /// Counts a channel that the lane closed for what came through it.
+  /// Counts a channel that the thread closed for what came through it.
   void note_refused() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
   /// The highest term granted; operations of lower ones are refused.
   term_no term() const { return static_cast<term_no>(term_.load(std::memory_order_acquire)); }
@@ -123,19 +123,19 @@ public:
   /// Whether an incarnation is admitted: `fenced` when it is fenced.
   result<void> admit(task_id task, const incarnation& inc) const;
 
-  // -- cuts
+  // -- snapshots
   // ----------------------------------------------------------------------------------------------------------
 
-  /// Keeps values, slots and counters of all shards as they are now, until `drop_cut`. Idempotent.
-  /// `wrong_state` when `cuts_max` are kept.
-  result<std::vector<cut_entry>> take_cut(cut_id cut);
-  /// A part of a cut: 0 the values, 1 + i slot i. `not_found` names the cut.
-  result<tensor> cut_part(cut_id cut, variable_id variable, shard_index index,
-                          std::uint32_t part) const;
-  /// `cut_part` with the shard's count of updates and learning rate at the cut.
-  result<cut_piece> read_cut(cut_id cut, variable_id variable, shard_index index,
-                             std::uint32_t part) const;
-  void drop_cut(cut_id cut);
+  /// Keeps values, slots and counters of all shards as they are now, until `drop_snapshot`.
+  /// Idempotent. `wrong_state` when `snapshots_max` are kept.
+  result<std::vector<snapshot_entry>> take_snapshot(snapshot_id snapshot);
+  /// A part of a snapshot: 0 the values, 1 + i slot i. `not_found` names the snapshot.
+  result<tensor> snapshot_part(snapshot_id snapshot, variable_id variable, shard_index index,
+                               std::uint32_t part) const;
+  /// `snapshot_part` with the shard's count of updates and learning rate at the snapshot.
+  result<snapshot_piece> read_snapshot(snapshot_id snapshot, variable_id variable,
+                                       shard_index index, std::uint32_t part) const;
+  void drop_snapshot(snapshot_id snapshot);
   /// Restores a shard: see `shard::restore`.
   result<void> restore(variable_id variable, shard_index index, const tensor& values,
                        std::span<const tensor> slots, std::uint64_t applies,
@@ -150,7 +150,7 @@ public:
 
 private:
   using shard_key = std::pair<variable_id, shard_index>;
-  struct cut {
+  struct kept_snapshot {
     std::map<shard_key, shard_state> parts{};
   };
 
@@ -162,7 +162,7 @@ private:
   tracer* trace_;
   mutable std::shared_mutex map_mutex_{};
   std::map<shard_key, std::shared_ptr<shard>> shards_{};
-  std::map<cut_id, cut> cuts_{};
+  std::map<snapshot_id, kept_snapshot> snapshots_{};
   std::atomic<std::uint64_t> generation_{0};
 
   mutable std::shared_mutex gate_mutex_{};

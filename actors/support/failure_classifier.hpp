@@ -20,15 +20,15 @@ enum class verdict : std::uint8_t {
   fatal = 3,       ///< any other failure: the error of the batch
 };
 
-/// Whether the worker's device failed: other workers shall run the closure. Each time is a strike
-/// against it, which finds one that breaks one device after the other.
+/// Whether the worker's device failed: other workers shall run the closure. Each time is a failed
+/// attempt against it, which finds one that breaks one device after the other.
 bool is_fault_of_the_device(errc code);
 
 /// Whether an error is of the way to a task: the task may be well, and the next try reach it.
 bool is_fault_of_the_way(errc code);
 
 /// Counts hiccups in a sliding window, so that a long run is not ended by their sum. One hiccup
-/// fails many attempts: all channels to a server end at once, on every lane of every worker. So
+/// fails many attempts: all channels to a server end at once, on every thread of every worker. So
 /// what comes within `hiccup` of its first failure is the same one. One thread.
 class failure_classifier {
 public:

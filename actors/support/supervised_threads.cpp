@@ -4,9 +4,9 @@
 
 namespace troupe {
 
-supervised_threads::supervised_threads(lane_port& lanes, std::uint32_t places,
+supervised_threads::supervised_threads(thread_port& threads, std::uint32_t places,
                                        std::uint32_t replaced_max)
-  : lanes_{lanes}, replaced_max_{replaced_max}, all_(places) {
+  : threads_{threads}, replaced_max_{replaced_max}, all_(places) {
   for (auto& each : all_)
     each.number = next_number_++;
 }
@@ -23,8 +23,8 @@ supervised_threads::~supervised_threads() {
 
 void supervised_threads::start(std::uint32_t place, std::string name, body run) {
   auto& at = all_[place];
-  at.thread = lanes_.start(std::move(name),
-                           [run = std::move(run), mine = post{place, at.number}] { run(mine); });
+  at.thread = threads_.start(std::move(name),
+                             [run = std::move(run), mine = post{place, at.number}] { run(mine); });
 }
 
 std::uint32_t supervised_threads::running() const {

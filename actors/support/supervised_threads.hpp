@@ -54,7 +54,7 @@ public:
 
   /// `replaced_max`: threads that may be given up and replaced; one more and `may_replace` is
   /// false.
-  supervised_threads(lane_port& lanes, std::uint32_t places, std::uint32_t replaced_max);
+  supervised_threads(thread_port& threads, std::uint32_t places, std::uint32_t replaced_max);
   /// Gives up the threads that have not ended.
   ~supervised_threads();
   supervised_threads(const supervised_threads&) = delete;
@@ -106,10 +106,10 @@ public:
 
 private:
   struct place_state {
-    std::unique_ptr<lane> thread{};
+    std::unique_ptr<thread_handle> thread{};
     std::atomic<std::uint64_t> number{0}; ///< written under the lock
   };
-  lane_port& lanes_;
+  thread_port& threads_;
   const std::uint32_t replaced_max_;
   std::vector<place_state> all_;
   std::uint64_t next_number_ = 0;

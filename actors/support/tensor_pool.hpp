@@ -7,11 +7,11 @@
 
 namespace troupe {
 
-/// Memory for large tensors that come and go: what a lane receives into. Memory fresh from the
+/// Memory for large tensors that come and go: what a thread receives into. Memory fresh from the
 /// system is zeroed page by page before anybody writes to it, which costs as much as the transfer;
 /// memory that was in use is not. Small tensors are made as ever.
 ///
-/// `make` is for one lane; tensors may be let go on any thread, also after the pool.
+/// `make` is for one thread; tensors may be let go on any thread, also after the pool.
 class tensor_pool {
 public:
   /// Smaller ones are not kept.

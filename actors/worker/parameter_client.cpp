@@ -44,12 +44,12 @@ void parameter_client::begin(closure_id closure, attempt_no attempt, const origi
   push_failed_ = {};
 }
 
-// Each lane starts at another server. Stops at the first failure.
+// Each thread starts at another server. Stops at the first failure.
 template <class F>
 result<void> parameter_client::for_each_server(F f) {
   auto n = static_cast<std::uint32_t>(scratch_.size());
   for (std::uint32_t i = 0; i < n; ++i) {
-    auto server = (options_.lane + i) % n;
+    auto server = (options_.thread + i) % n;
     auto& work = scratch_[server];
     if (work.reads.empty() && work.gathers.empty() && work.pieces.empty())
       continue;
@@ -74,7 +74,7 @@ result<std::vector<variable_value>> parameter_client::read(std::span<const varia
       return ok.error();
     auto shards = spec.shards.size();
     for (std::size_t n = 0; n < shards; ++n) {
-      auto at = (options_.lane + n) % shards;
+      auto at = (options_.thread + n) % shards;
       scratch_of(spec.shards[at].server)
         .reads.push_back({{spec.id, static_cast<shard_index>(at)}, &out[i].blocks[at]});
     }
@@ -280,7 +280,7 @@ void parameter_client::split(const mutation& op, known_variable& variable) {
     return split_rows(op, spec, like);
   auto shards = spec.shards.size();
   for (std::size_t n = 0; n < shards; ++n) {
-    auto at = (options_.lane + n) % shards;
+    auto at = (options_.thread + n) % shards;
     auto piece = like;
     bool whole = shards == 1 || op.kind == mutation_kind::set_learning_rate;
     piece.values =
@@ -305,7 +305,7 @@ void parameter_client::split_rows(const mutation& op, const variable_spec& spec,
   for (std::size_t i = 0; i < ids.size(); ++i)
     from[value_of(locate_row(spec, ids[i]).shard)].push_back(static_cast<std::int64_t>(i));
   for (std::size_t n = 0; n < shards; ++n) {
-    auto at = (options_.lane + n) % shards;
+    auto at = (options_.thread + n) % shards;
     auto piece = like;
     piece.indices = no_rows_;
     if (!from[at].empty()) {

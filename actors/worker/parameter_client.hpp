@@ -25,9 +25,9 @@ struct row_place {
 row_place locate_row(const variable_spec& spec, std::int64_t row);
 
 struct parameter_client_options {
-  /// Number of the lane: the place where it starts among servers and shards, so that lanes don't
-  /// queue up behind each other.
-  std::uint32_t lane = 0;
+  /// Number of the thread: the place where it starts among servers and shards, so that threads
+  /// don't queue up behind each other.
+  std::uint32_t thread = 0;
   /// Switches the ledgers off for what this client sends.
   bool at_least_once = false;
   /// A server that owes an answer and neither takes nor sends a byte for longer is `unavailable`:
@@ -39,8 +39,9 @@ struct parameter_client_options {
   std::function<void()> progressed{};
 };
 
-/// A lane's client of all parameter servers: splits by shard what a step reads and changes, keeps
-/// the numbering behind "effect once", waits for answers. One lane; only `wake` is for any thread.
+/// A thread's client of all parameter servers: splits by shard what a step reads and changes, keeps
+/// the numbering behind "effect once", waits for answers. One thread; only `wake` is for any
+/// thread.
 ///
 /// A closure is one `begin`, any number of `read`, `gather` and `mutate`, then `finish` or
 /// `abandon`. A call that fails leaves the client usable: a lost server's link is made anew at the
@@ -62,7 +63,7 @@ public:
   parameter_client(const parameter_client&) = delete;
   parameter_client& operator=(const parameter_client&) = delete;
 
-  /// Begins a closure (or program call) on this lane; operation numbers start at 0.
+  /// Begins a closure (or program call) on this thread; operation numbers start at 0.
   void begin(closure_id closure, attempt_no attempt, const origin& from);
 
   /// The values of variables, each shard at one version. In one process the blocks are the servers'

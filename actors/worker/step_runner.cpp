@@ -101,7 +101,7 @@ std::optional<failure> step_runner::call(const worker_job& what, parameter_clien
   if (!entry || !entry->invoke)
     return what.of->from_here(not_registered_here(what.order.function));
   auto body = [&] {
-    lane_step host{env_, task_, client, step, device_of_};
+    worker_step_host host{env_, task_, client, step, device_of_};
     value = host.run([&] { return entry->invoke(host, *arguments); });
   };
   return guarded(env_,
@@ -152,7 +152,7 @@ worker_session::built step_runner::build(const worker_job& what, parameter_clien
     why = what.of->from_here(not_registered_here(what.make.function));
   else
     why = guarded(env_, [&] {
-      lane_step host{env_, task_, client, step, device_of_};
+      worker_step_host host{env_, task_, client, step, device_of_};
       host.run([&] {
         made = entry->make(host, *arguments);
         return payload{};

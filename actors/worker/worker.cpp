@@ -32,19 +32,19 @@ worker_state::worker_state(interface::pointer self, const environment& env,
             {.on_admitted = [this](const incarnation& inc,
                                    const view& current) { on_admitted(inc, current); },
              .on_view = [this](const view& current) { keep_view(current); },
-             .on_fenced = [this] { end_life(); },
-             .lanes = [this] { return lanes_->status(); }}} {
-  // the lanes must not keep the actor alive: they would hold each other
+             .on_fenced = [this] { end_session(); },
+             .threads = [this] { return executor_->status(); }}} {
+  // the threads must not keep the actor alive: they would hold each other
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
-  lanes_ = std::make_shared<worker_lanes>(env_, options_.lanes, [weak] {
+  executor_ = std::make_shared<worker_executor>(env_, options_.threads, [weak] {
     if (auto strong = weak.lock())
-      tell_here(caf::actor_cast<worker_actor>(strong), lane_progress{});
+      tell_here(caf::actor_cast<worker_actor>(strong), thread_progress{});
   });
-  if (options_.lanes_out)
-    *options_.lanes_out = lanes_;
+  if (options_.threads_out)
+    *options_.threads_out = executor_;
 }
 
-worker_state::~worker_state() { lanes_->stop(); }
+worker_state::~worker_state() { executor_->stop(); }
 
 auto worker_state::make_behavior() -> interface::behavior_type {
   member_.start();
@@ -55,7 +55,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
     [this](probe_member& msg) { member_.on_probe(msg); },
     [this](fenced_notice& msg) {
       if (leaving_ && options_.own_process)
-        env_.lanes.leave_now(hung_step_exit_code);
+        env_.threads.leave_now(hung_step_exit_code);
       member_.on_fenced(msg);
     },
     [this](end_member& msg) { member_.on_end(msg); },
@@ -71,7 +71,7 @@ auto worker_state::make_behavior() -> interface::behavior_type {
     [this](add_variables& msg) { on_variables(msg); },
     [this](make_resources& msg) { on_make(msg); },
     [this](drop_resources& msg) { on_drop(msg); },
-    [this](lane_progress&) { on_progress(); },
+    [this](thread_progress&) { on_progress(); },
     [this](variable_wanted& msg) { on_variable_wanted(msg); },
     [this](device_failed& msg) { on_device_failed(msg); },
     [this](tick& msg) { on_tick(msg); },
@@ -83,9 +83,9 @@ void worker_state::keep_view(const view& current) {
   seen_->current = current;
 }
 
-void worker_state::end_life() {
+void worker_state::end_session() {
   coordinator_ = nullptr;
-  lanes_->end_session();
+  executor_->end_session();
   if (dialled_.counter != 0)
     options_.hang_up(std::exchange(dialled_, {}));
 }
@@ -110,16 +110,16 @@ void worker_state::on_admit(admit_worker& msg) {
   member_.learn_term(msg.header.term);
   coordinator_ = caf::actor_cast<coordinator_actor>(self_->current_sender());
   origin self{.task = options_.member.task, .inc = member_.inc(), .epoch = member_.current().epoch};
-  lanes_->begin_session(self, msg.header.term, routes_for(msg.data_address));
-  lanes_->add_variables(msg.variables);
-  lanes_->make_resources(std::move(msg.resources));
+  executor_->begin_session(self, msg.header.term, routes_for(msg.data_address));
+  executor_->add_variables(msg.variables);
+  executor_->make_resources(std::move(msg.resources));
 }
 
 namespace {
 
 /// Looks up from time to time, so that a step which is cancelled or given up doesn't wait on. The
 /// coordinator answers once the servers have made the variable, or one of them makes no progress;
-/// should it be lost, the worker's life ends.
+/// should it be lost, the worker's session ends.
 result<variable_spec> await_variable(const environment& env, promise_slot<variable_spec>& reply,
                                      const std::string& name,
                                      const std::function<bool()>& interrupted) {
@@ -169,7 +169,7 @@ void worker_state::ask_variable(variable_spec wanted,
   if (!coordinator_)
     return reply->set(make_failure(errc::cancelled, "the worker is no longer a member"));
   const auto limit =
-    std::chrono::duration_cast<std::chrono::milliseconds>(options_.lanes.request_max);
+    std::chrono::duration_cast<std::chrono::milliseconds>(options_.threads.request_max);
   const auto asked = env_.clock.now();
   ask(
     self_, coordinator_, limit, request_variable{.header = member_.header(), .wanted = wanted},
@@ -201,36 +201,36 @@ void worker_state::on_device_failed(const device_failed& msg) {
 
 void worker_state::on_run(run_closures& msg) {
   if (member_.accepts(msg.header))
-    lanes_->push(std::move(msg.orders));
+    executor_->push(std::move(msg.orders));
 }
 
 void worker_state::on_recall(recall_closures& msg) {
   if (member_.accepts(msg.header))
-    lanes_->recall(msg.count);
+    executor_->recall(msg.count);
 }
 
 void worker_state::on_cancel(cancel_closures& msg) {
   if (member_.accepts(msg.header))
-    lanes_->cancel(msg.ids, msg.grace_ms);
+    executor_->cancel(msg.ids, msg.grace_ms);
 }
 
 void worker_state::on_variables(add_variables& msg) {
   if (member_.accepts(msg.header))
-    lanes_->add_variables(msg.variables);
+    executor_->add_variables(msg.variables);
 }
 
 void worker_state::on_make(make_resources& msg) {
   if (member_.accepts(msg.header))
-    lanes_->make_resources(std::move(msg.orders));
+    executor_->make_resources(std::move(msg.orders));
 }
 
 void worker_state::on_drop(drop_resources& msg) {
   if (member_.accepts(msg.header))
-    lanes_->drop_resources(msg.ids);
+    executor_->drop_resources(msg.ids);
 }
 
 void worker_state::on_progress() {
-  if (lanes_->wait_for_more_ends()) {
+  if (executor_->wait_for_more_ends()) {
     if (!std::exchange(report_timer_set_, true)) // a step behind these may run for long
       tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{report_ms_max},
                  tick{.what = report_timer});
@@ -240,9 +240,9 @@ void worker_state::on_progress() {
 }
 
 void worker_state::send_report() {
-  auto out = lanes_->drain();
+  auto out = executor_->drain();
   if (!coordinator_ || out.empty())
-    return lanes_->let_begin(out.begun);
+    return executor_->let_begin(out.begun);
   worker_report report{
     .header = member_.header(), .ended = {}, .resources = std::move(out.resources)};
   std::size_t bytes = 0;
@@ -258,7 +258,7 @@ void worker_state::send_report() {
   }
   report.begun = out.begun; // behind the ends before them
   tell(self_, coordinator_, std::move(report));
-  lanes_->let_begin(out.begun);
+  executor_->let_begin(out.begun);
   mark(env_, "worker.result_sent");
 }
 
@@ -270,9 +270,9 @@ void worker_state::on_tick(tick& msg) {
     return send_report();
   }
   if (msg.what == leave_timer)
-    env_.lanes.leave_now(hung_step_exit_code);
-  send_report(); // what lanes kept quiet about, should a long step have followed
-  auto hung = lanes_->give_up_hung();
+    env_.threads.leave_now(hung_step_exit_code);
+  send_report(); // what threads kept quiet about, should a long step have followed
+  auto hung = executor_->give_up_hung();
   if (hung && options_.own_process && !leaving_) {
     if (options_.say)
       options_.say(to_string(options_.member.task) + ": " + hung->text
@@ -281,7 +281,7 @@ void worker_state::on_tick(tick& msg) {
     leaving_ = true; // the report goes first; then the fence, or the timer, ends this process
     tell_after(self_, self_handle<worker_actor>(self_), std::chrono::milliseconds{leave_ms},
                tick{.what = leave_timer});
-  } else if (lanes_->exhausted() && !leaving_) {
+  } else if (executor_->exhausted() && !leaving_) {
     leaving_ = true; // nothing can run here any more: others shall get the work
     send_report();
     member_.leave_now(make_failure(errc::unavailable, "all its threads hang in steps"));

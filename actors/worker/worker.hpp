@@ -6,7 +6,7 @@
 #include <string>
 
 #include <troupe/actors/membership/member_client.hpp>
-#include <troupe/actors/worker/worker_lanes.hpp>
+#include <troupe/actors/worker/worker_executor.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/core/specs.hpp>
 #include <troupe/messages/interfaces.hpp>
@@ -16,27 +16,28 @@ namespace troupe {
 
 struct worker_actor_options {
   member_options member{};
-  worker_lanes_options lanes{};
-  /// Ways to servers and blobs for one life. `current` tells where the servers are, now and after
-  /// every change; `data_address` is the coordinator's, empty within one process.
+  worker_executor_options threads{};
+  /// Ways to servers and blobs for one session. `current` tells where the servers are, now and
+  /// after every change; `data_address` is the coordinator's, empty within one process.
   std::function<worker_routes(std::shared_ptr<const std::function<view()>> current,
                               const std::string& data_address)>
     routes{};
-  /// Makes a link to the coordinator for one life, and ends it; null where actors reach each other.
+  /// Makes a link to the coordinator for one session, and ends it; null where actors reach each
+  /// other.
   std::function<void(const incarnation& self, term_no term, const std::string& address)> dial{};
   std::function<void(const incarnation& self)> hang_up{};
-  /// Ends the process when a step hangs past its limit; within one process only the lane is given
+  /// Ends the process when a step hangs past its limit; within one process only the thread is given
   /// up.
   bool own_process = false;
   /// Takes a line for whoever looks after this process, before it ends by itself; may be null.
   std::function<void(const std::string& line)> say{};
-  std::uint64_t check_ms = 50; ///< how often lanes are checked for hung steps
-  /// Set to the lanes, for whoever joins them at the end.
-  std::shared_ptr<std::shared_ptr<worker_lanes>> lanes_out{};
+  std::uint64_t check_ms = 50; ///< how often threads are checked for hung steps
+  /// Set to the threads, for whoever joins them at the end.
+  std::shared_ptr<std::shared_ptr<worker_executor>> threads_out{};
 };
 
-/// A worker: a member that owns compute lanes and the resources that steps use there. Turns orders
-/// into jobs of `worker_lanes` and what they put out into reports.
+/// A worker: a member that owns compute threads and the resources that steps use there. Turns
+/// orders into jobs of `worker_executor` and what they put out into reports.
 class worker_state {
 public:
   using interface = worker_actor;
@@ -67,14 +68,14 @@ private:
   worker_routes routes_for(const std::string& data_address);
   void on_tick(tick& msg);
   void keep_view(const view& current);
-  void end_life();
+  void end_session();
 
   interface::pointer self_;
   const environment& env_;
   worker_actor_options options_;
-  std::shared_ptr<worker_lanes> lanes_;
+  std::shared_ptr<worker_executor> executor_;
   coordinator_actor coordinator_{};
-  /// The servers' addresses, for the lanes.
+  /// The servers' addresses, for the threads.
   struct seen_view {
     std::mutex mutex{};
     view current{};

@@ -48,8 +48,8 @@ public:
       at_{at},
       ports_{tr::make_production_ports()},
       transport_{tr::make_asio_transport(ports_->clock())},
-      env_{ports_->clock(), ports_->random(), ports_->storage(),
-           ports_->lanes(), ports_->waits(),  *transport_},
+      env_{ports_->clock(),   ports_->random(), ports_->storage(),
+           ports_->threads(), ports_->waits(),  *transport_},
       x_{tr::dtype::f32, {static_cast<std::int64_t>(bytes_max / sizeof(float))}},
       y_{tr::tensor::zeros(tr::dtype::f32, {static_cast<std::int64_t>(16 * mib / sizeof(float))})} {
     tr::group_options options;

@@ -25,8 +25,8 @@ public:
     : n_{n},
       ports_{tr::make_production_ports()},
       transport_{tr::make_asio_transport(ports_->clock())},
-      env_{ports_->clock(), ports_->random(), ports_->storage(),
-           ports_->lanes(), ports_->waits(),  *transport_},
+      env_{ports_->clock(),   ports_->random(), ports_->storage(),
+           ports_->threads(), ports_->waits(),  *transport_},
       bound_(n, std::vector<float>(bytes_max / sizeof(float), 1.0f)),
       bound_out_(n, std::vector<float>(16 * mib / sizeof(float), 1.0f)) {
     tr::group_options options;

@@ -67,17 +67,17 @@ public:
   std::unique_ptr<wait_point> make_point() override { return std::make_unique<condition_point>(); }
 };
 
-class thread_lane final : public lane {
+class os_thread final : public thread_handle {
 public:
-  thread_lane(std::string name, std::function<void()> body)
+  os_thread(std::string name, std::function<void()> body)
     : thread_{[ended = ended_, name = std::move(name), body = std::move(body)]() mutable {
         ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
         body();
         body = nullptr; // what it captured is released before anybody sees the end
         ended->store(true, std::memory_order_release);
       }} {}
-  ~thread_lane() override {
-    TROUPE_ASSERT(!thread_.joinable(), "a lane is joined or abandoned before its handle goes");
+  ~os_thread() override {
+    TROUPE_ASSERT(!thread_.joinable(), "a thread is joined or abandoned before its handle goes");
   }
   bool ended() const override { return ended_->load(std::memory_order_acquire); }
   void join() override { thread_.join(); }
@@ -109,13 +109,13 @@ std::vector<int> cores_here() {
   return out;
 }
 
-class thread_lanes final : public lane_port {
+class os_thread_port final : public thread_port {
 public:
-  std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
-    // A lane that keeps to a part of the cores would hand it on.
+  std::unique_ptr<thread_handle> start(std::string name, std::function<void()> body) override {
+    // A thread that keeps to a part of the cores would hand it on.
     if (cores_here().size() >= cores_.size())
-      return std::make_unique<thread_lane>(std::move(name), std::move(body));
-    return std::make_unique<thread_lane>(std::move(name), [cores = cores_, body = std::move(body)] {
+      return std::make_unique<os_thread>(std::move(name), std::move(body));
+    return std::make_unique<os_thread>(std::move(name), [cores = cores_, body = std::move(body)] {
       keep_this_thread_to(cores);
       body();
     });
@@ -133,7 +133,7 @@ public:
   }
 
 private:
-  const std::vector<int> cores_ = cores_here(); // before any lane keeps to a part
+  const std::vector<int> cores_ = cores_here(); // before any thread keeps to a part
 };
 
 class machine_ports final : public production_ports {
@@ -141,14 +141,14 @@ public:
   clock_port& clock() override { return clock_; }
   random_port& random() override { return random_; }
   storage_port& storage() override { return *storage_; }
-  lane_port& lanes() override { return lanes_; }
+  thread_port& threads() override { return threads_; }
   wait_port& waits() override { return waits_; }
 
 private:
   machine_clock clock_{};
   kernel_random random_{};
   std::unique_ptr<storage_port> storage_ = detail::make_posix_storage();
-  thread_lanes lanes_{};
+  os_thread_port threads_{};
   condition_waits waits_{};
 };
 

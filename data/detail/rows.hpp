@@ -49,7 +49,7 @@ std::unique_ptr<const column> make_scaled_column(tensor rows, float scale);
 std::unique_ptr<const column> make_range_column(std::int64_t begin, std::int64_t step);
 
 /// Stores by what they hold. Any thread; the lock is never held while a file is read, because a
-/// lane may be a fiber that gives way there.
+/// thread may be a fiber that gives way there.
 class row_cache {
 public:
   /// Null when there is none.

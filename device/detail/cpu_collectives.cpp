@@ -28,7 +28,7 @@ cpu_collectives::~cpu_collectives() {
     (void)abort({reinterpret_cast<void*>(members_.begin()->first)});
 }
 
-device_answer cpu_collectives::draw_key(comm_key& out) {
+device_answer cpu_collectives::get_unique_id(unique_id& out) {
   for (std::size_t at = 0; at < 16; at += 8) {
     const auto bits = env_.random.draw("device.comm_key");
     std::memcpy(out.bytes + at, &bits, sizeof bits);
@@ -36,7 +36,7 @@ device_answer cpu_collectives::draw_key(comm_key& out) {
   return {};
 }
 
-auto cpu_collectives::room_of(const comm_key& key, std::uint32_t size) -> std::shared_ptr<room> {
+auto cpu_collectives::room_of(const unique_id& key, std::uint32_t size) -> std::shared_ptr<room> {
   const std::string name(reinterpret_cast<const char*>(key.bytes), sizeof key.bytes);
   std::lock_guard lock{mutex_};
   std::erase_if(rooms_, [](const auto& r) { return r.second.expired(); });
@@ -52,7 +52,7 @@ auto cpu_collectives::room_of(const comm_key& key, std::uint32_t size) -> std::s
   return out;
 }
 
-device_answer cpu_collectives::open(std::uint32_t, const comm_key& key, std::uint32_t size,
+device_answer cpu_collectives::open(std::uint32_t, const unique_id& key, std::uint32_t size,
                                     std::uint32_t rank, native_comm& out) {
   if (rank >= size)
     return {.status = device_status::invalid, .text = "the rank is not in the group"};
@@ -69,13 +69,13 @@ device_answer cpu_collectives::open(std::uint32_t, const comm_key& key, std::uin
     members_.emplace(++last_, who);
     out.handle = reinterpret_cast<void*>(last_);
   }
-  auto thread = env_.lanes.start("form", [this, who, name] { form(env_, name, *who); });
+  auto thread = env_.threads.start("form", [this, who, name] { form(env_, name, *who); });
   std::lock_guard lock{who->mutex};
   who->forming = std::move(thread);
   return {.status = device_status::not_ready};
 }
 
-/// On its own lane: says where it is, waits for the others, connects.
+/// On its own thread: says where it is, waits for the others, connects.
 void cpu_collectives::form(environment& env, const std::string& name, member& m) {
   auto end = [&m](device_answer answer) {
     std::lock_guard lock{m.mutex};
@@ -166,7 +166,7 @@ device_answer cpu_collectives::abort(native_comm comm) {
   }
   auto& m = *who;
   collective_group* group = nullptr;
-  std::unique_ptr<lane> forming;
+  std::unique_ptr<thread_handle> forming;
   {
     std::lock_guard lock{m.mutex};
     m.aborted = true;

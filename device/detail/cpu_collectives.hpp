@@ -14,16 +14,16 @@
 namespace troupe::detail {
 
 /// Collectives among the CPU devices of one process: each communicator is a member of an in-process
-/// `collective_group`, formed on a lane of its own and driven by its stream's lane.
-class cpu_collectives final : public collective_device_table {
+/// `collective_group`, formed on a thread of its own and driven by its stream's thread.
+class cpu_collectives final : public collective_backend {
 public:
   using push = std::function<device_answer(native_stream, device_op)>;
 
   cpu_collectives(const environment& env, push run);
   ~cpu_collectives() override;
 
-  device_answer draw_key(comm_key& out) override;
-  device_answer open(std::uint32_t device, const comm_key& key, std::uint32_t size,
+  device_answer get_unique_id(unique_id& out) override;
+  device_answer open(std::uint32_t device, const unique_id& key, std::uint32_t size,
                      std::uint32_t rank, native_comm& out) override;
   device_answer status(native_comm comm) override;
   device_answer all_reduce(native_comm comm, void* data, std::uint64_t count, bool bf16,
@@ -46,13 +46,13 @@ private:
     device_answer answer{.status = device_status::not_ready};
     bool aborted = false;
     std::unique_ptr<collective_group> group{}; ///< made before the answer is `ok`
-    std::unique_ptr<lane> forming{};
+    std::unique_ptr<thread_handle> forming{};
   };
   /// The member of a handle; null: it was ended. A handle is a number, which no other communicator
   /// gets: calls may come while it is aborted.
   std::shared_ptr<member> find(native_comm comm);
   static void form(environment& env, const std::string& name, member& m);
-  std::shared_ptr<room> room_of(const comm_key& key, std::uint32_t size);
+  std::shared_ptr<room> room_of(const unique_id& key, std::uint32_t size);
 
   environment env_; ///< a group wants one that it may change
   const push run_;

@@ -15,8 +15,8 @@ cpu_stream::cpu_stream(std::shared_ptr<cpu_shared> shared, device_id device,
     work_{shared_->env.waits.make_point()} {}
 
 void cpu_stream::start(const std::string& name, const std::shared_ptr<cpu_stream>& self) {
-  lane_ =
-    shared_->env.lanes.start(name.empty() ? to_string(device_) : name, [self] { self->body(); });
+  thread_ =
+    shared_->env.threads.start(name.empty() ? to_string(device_) : name, [self] { self->body(); });
 }
 
 bool cpu_stream::stop() {
@@ -29,9 +29,9 @@ bool cpu_stream::stop() {
     shared_->changed->notify_all();
   }
   if (computes)
-    lane_->abandon();
+    thread_->abandon();
   else
-    lane_->join(); // it only has to return
+    thread_->join(); // it only has to return
   return !computes;
 }
 
@@ -133,8 +133,8 @@ void cpu_stream::run_one(item& what) {
   device_answer answer;
   try { // a user's operation
     answer = what.op.run({.device = device_, .stream = nullptr});
-  } catch (...) { // of whatever type: what leaves the lane would end the process
-    if (ends_the_lane())
+  } catch (...) { // of whatever type: what leaves the thread would end the process
+    if (ends_the_thread())
       throw;
     answer = {.status = device_status::launch_failed, .text = "the operation threw an exception"};
   }

@@ -34,21 +34,21 @@ struct cpu_event {
   std::shared_ptr<cpu_record> last{};
 };
 
-/// A queue with a lane that runs it.
+/// A queue with a thread that runs it.
 class cpu_stream {
 public:
   cpu_stream(std::shared_ptr<cpu_shared> shared, device_id device, std::uint32_t queue_len_max,
              duration full_max);
-  /// Starts the lane. The stream stays until `stop`.
+  /// Starts the thread. The stream stays until `stop`.
   void start(const std::string& name, const std::shared_ptr<cpu_stream>& self);
-  /// Drops what is queued and ends the lane. False when it was in an operation: then it is
+  /// Drops what is queued and ends the thread. False when it was in an operation: then it is
   /// abandoned, and goes once that has ended.
   bool stop();
 
   /// Puts an operation into the queue. Waits while the queue is full of operations.
   device_answer push(device_op op);
-  // Events don't wait: memory that comes back records one, and the lane itself brings memory back.
-  // There are no more of them than of handles.
+  // Events don't wait: memory that comes back records one, and the thread itself brings memory
+  // back. There are no more of them than of handles.
   device_answer record(cpu_event& event);
   device_answer depend(const cpu_event& event);
   device_answer failed() const;
@@ -71,7 +71,7 @@ private:
   const std::unique_ptr<wait_point> work_;
   std::deque<item> queue_{};
   std::uint32_t operations_ = 0; ///< of those: what the bound counts
-  std::unique_ptr<lane> lane_{};
+  std::unique_ptr<thread_handle> thread_{};
   device_answer failed_{};
   bool stopped_ = false;
   bool computing_ = false;

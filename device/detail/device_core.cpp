@@ -22,7 +22,7 @@ pool_backend backend_of(device_core& core, bool host) {
     };
     out.release = [c](void* memory) { return c->table->release(c->id.index, memory); };
   }
-  out.mark = [c](native_stream stream, native_event& to) {
+  out.record_event = [c](native_stream stream, native_event& to) {
     auto answer = c->take_event(to);
     if (answer.ok()) {
       answer = c->table->record(stream, to);
@@ -38,8 +38,8 @@ pool_backend backend_of(device_core& core, bool host) {
 
 } // namespace
 
-device_core::device_core(const environment& e, std::shared_ptr<device_table> t, std::uint32_t index,
-                         device_options o)
+device_core::device_core(const environment& e, std::shared_ptr<device_backend> t,
+                         std::uint32_t index, device_options o)
   : env{e},
     table{std::move(t)},
     id{table->kind(), index},
@@ -130,7 +130,7 @@ void device_core::release_all() {
     released = std::exchange(kept, {});
     events_made -= events.size();
   }
-  // Without the lock: a CPU stream goes once its lane has, which may be about to return an event.
+  // Without the lock: a CPU stream goes once its thread has, which may be about to return an event.
   for (auto event : events)
     (void)table->drop_event(event);
   for (auto& s : gone)

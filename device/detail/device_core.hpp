@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 #include <troupe/device/detail/call_gate.hpp>
 #include <troupe/device/detail/event_poller.hpp>
 #include <troupe/device/device.hpp>
@@ -57,7 +57,7 @@ private:
 };
 
 struct device_core : std::enable_shared_from_this<device_core> {
-  device_core(const environment& e, std::shared_ptr<device_table> t, std::uint32_t index,
+  device_core(const environment& e, std::shared_ptr<device_backend> t, std::uint32_t index,
               device_options o);
   ~device_core();
 
@@ -81,7 +81,7 @@ struct device_core : std::enable_shared_from_this<device_core> {
   void abandon_all();
 
   const environment env;
-  const std::shared_ptr<device_table> table;
+  const std::shared_ptr<device_backend> table;
   const device_id id;
   const device_options options;
   device_facts facts{};
@@ -89,7 +89,7 @@ struct device_core : std::enable_shared_from_this<device_core> {
   caching_pool pool;
   caching_pool host_pool;
   const std::shared_ptr<event_poller> poller;
-  std::unique_ptr<lane> poller_lane{};
+  std::unique_ptr<thread_handle> poller_thread{};
 
   std::atomic<std::uint64_t> operations{0};
   // The end comes in two steps, each of which waits for who is inside. Once `calls` is shut nothing

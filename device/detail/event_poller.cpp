@@ -25,7 +25,7 @@ void keep_for_ever(std::shared_ptr<event_poller> what) {
 
 } // namespace
 
-event_poller::event_poller(const environment& env, std::shared_ptr<device_table> table,
+event_poller::event_poller(const environment& env, std::shared_ptr<device_backend> table,
                            device_id id, std::shared_ptr<device_health> health, duration poll_every,
                            duration hang_after)
   : env_{env},

@@ -17,10 +17,10 @@ namespace troupe::detail {
 
 struct event_state;
 
-/// The poller. `run` is the body of a lane of its own; the other calls are from any thread. A host
-/// callback of the device only counts and wakes; the poller then asks for the events, and looks
-/// every `poll_every` in any case, since a device that failed calls nobody. An event that has not
-/// passed after it was looked at for `hang_after` fails the device; one that stands behind a
+/// The poller. `run` is the body of a thread of its own; the other calls are from any thread. A
+/// host callback of the device only counts and wakes; the poller then asks for the events, and
+/// looks every `poll_every` in any case, since a device that failed calls nobody. An event that has
+/// not passed after it was looked at for `hang_after` fails the device; one that stands behind a
 /// collective ends the collective's group instead. Time in which the poller itself slept (a stopped
 /// process, a machine under load) is not counted.
 class event_poller : public std::enable_shared_from_this<event_poller> {
@@ -32,17 +32,17 @@ public:
     bool seen = false;
   };
 
-  event_poller(const environment& env, std::shared_ptr<device_table> table, device_id id,
+  event_poller(const environment& env, std::shared_ptr<device_backend> table, device_id id,
                std::shared_ptr<device_health> health, duration poll_every, duration hang_after);
 
-  /// The lane's body: until `stop`.
+  /// The thread's body: until `stop`.
   void run();
-  /// Ends the poller: what is still open is told `why`. Does not wait for the lane.
+  /// Ends the poller: what is still open is told `why`. Does not wait for the thread.
   void stop(const failure& why);
   bool ended() const;
   /// Rounds that began; a poller whose number stays the same hangs in a call of the driver.
   std::uint64_t rounds() const { return rounds_.load(); }
-  /// Waits for the lane's body to end.
+  /// Waits for the thread's body to end.
   bool await_end(time_point deadline);
   /// Adds an event to look at. False when `open_max` are open.
   bool add(entry e, std::uint32_t open_max);
@@ -68,7 +68,7 @@ private:
   std::optional<result<void>> look(const entry& e);
 
   const environment env_;
-  const std::shared_ptr<device_table> table_;
+  const std::shared_ptr<device_backend> table_;
   const device_id id_;
   const std::shared_ptr<device_health> health_;
   const duration poll_every_;

@@ -130,7 +130,7 @@ bool fake_world::run_unlocked(std::unique_lock<std::mutex>& lock, fake_stream& s
   try { // a user's operation
     answer = run(site);
   } catch (...) {
-    if (ends_the_lane())
+    if (ends_the_thread())
       throw;
     answer = {.status = device_status::launch_failed, .text = "the operation threw an exception"};
   }

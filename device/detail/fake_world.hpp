@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/fake_backend.hpp>
 
-/// The made-up devices behind `fake_table`, as plain data that moves on with the clock. Everything
-/// here is under `mutex`.
+/// The made-up devices behind `fake_backend`, as plain data that moves on with the clock.
+/// Everything here is under `mutex`.
 namespace troupe::detail {
 
 struct fake_record {

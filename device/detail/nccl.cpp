@@ -14,7 +14,7 @@ namespace troupe::detail {
 
 #ifndef TROUPE_HAS_NCCL
 
-result<std::unique_ptr<collective_device_table>> make_nccl_table() {
+result<std::unique_ptr<collective_backend>> make_nccl_backend() {
   return make_failure(errc::device_unavailable, "Troupe was built without NCCL");
 }
 
@@ -22,7 +22,7 @@ result<std::unique_ptr<collective_device_table>> make_nccl_table() {
 
 namespace {
 
-static_assert(sizeof(comm_key::bytes) == sizeof(ncclUniqueId));
+static_assert(sizeof(unique_id::bytes) == sizeof(ncclUniqueId));
 
 /// The functions that are used, as the loaded library has them.
 struct functions {
@@ -48,18 +48,18 @@ device_status status_of(ncclResult_t code) {
 
 ncclComm_t of(native_comm c) { return static_cast<ncclComm_t>(c.handle); }
 
-class nccl_table final : public collective_device_table {
+class nccl_backend final : public collective_backend {
 public:
-  explicit nccl_table(functions f) : f_{f} {}
+  explicit nccl_backend(functions f) : f_{f} {}
 
-  device_answer draw_key(comm_key& out) override {
+  device_answer get_unique_id(unique_id& out) override {
     ncclUniqueId id{};
     auto answer = answer_of(f_.get_unique_id(&id));
     std::memcpy(out.bytes, &id, sizeof id);
     return answer;
   }
 
-  device_answer open(std::uint32_t device, const comm_key& key, std::uint32_t size,
+  device_answer open(std::uint32_t device, const unique_id& key, std::uint32_t size,
                      std::uint32_t rank, native_comm& out) override {
     if (cudaSetDevice(static_cast<int>(device)) != cudaSuccess)
       return {.status = device_status::invalid, .text = "cudaSetDevice"};
@@ -107,7 +107,7 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<collective_device_table>> make_nccl_table() {
+result<std::unique_ptr<collective_backend>> make_nccl_backend() {
   void* library = load_library({"libnccl.so.2"});
   if (!library)
     return make_failure(errc::device_unavailable, "libnccl.so.2 is not found");
@@ -124,7 +124,7 @@ result<std::unique_ptr<collective_device_table>> make_nccl_table() {
     return make_failure(
       errc::device_unavailable,
       "libnccl.so.2 is older than 2.14, the first version with non-blocking communicators");
-  return std::unique_ptr<collective_device_table>{std::make_unique<nccl_table>(f)};
+  return std::unique_ptr<collective_backend>{std::make_unique<nccl_backend>(f)};
 }
 
 #endif

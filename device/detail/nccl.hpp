@@ -8,6 +8,6 @@ namespace troupe::detail {
 
 /// NCCL behind the port, with communicators that do not block. Loads the library;
 /// `device_unavailable` says what is missing.
-result<std::unique_ptr<collective_device_table>> make_nccl_table();
+result<std::unique_ptr<collective_backend>> make_nccl_backend();
 
 } // namespace troupe::detail

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <troupe/device/cuda_table.hpp>
+#include <troupe/device/cuda_backend.hpp>
 #include <troupe/device/ops.hpp>
 
 /// Parts that the operations of `device_ops` share: checks, and the choice of the kernel.
@@ -72,7 +72,7 @@ std::size_t scatter_scratch(std::int64_t n);
 /// Scratch memory on a GPU; none on a CPU, whose kernels need none.
 result<device_memory> scratch_for(device& on, const device_stream& stream, std::size_t bytes);
 
-/// An operation with two forms. A GPU has a stream of its own; a CPU lane, and a device that is
+/// An operation with two forms. A GPU has a stream of its own; a CPU device, and a device that is
 /// made up, have none. Both forms own what they work on. `on_gpu(stream)` gives CUDA's number.
 template <class Cpu, class Gpu>
 device_op either(const char* name, Cpu on_cpu, Gpu on_gpu) {

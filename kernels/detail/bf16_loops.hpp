@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include <troupe/kernels/detail/bf16.hpp>
-#include <troupe/kernels/detail/lanes.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 #include <troupe/kernels/detail/strict_math.hpp>
 
 namespace troupe::kernels::detail {
@@ -83,12 +83,12 @@ void widen_all_bf16(const std::uint16_t* in, float* out, std::size_t n, F finish
   for (; i + 16 <= n; i += 16) {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i));
     const __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
-    finish(lanes<float, 16>{_mm512_castsi512_ps(bits)}).store(out + i);
+    finish(simd<float, 16>{_mm512_castsi512_ps(bits)}).store(out + i);
   }
 #endif
   TROUPE_INDEPENDENT_LOOP
   for (std::size_t j = i; j < n; ++j)
-    out[j] = finish(lanes<float, 1>{widen_bf16(in[j])}).x;
+    out[j] = finish(simd<float, 1>{widen_bf16(in[j])}).x;
 }
 
 } // namespace troupe::kernels::detail

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <troupe/kernels/detail/lanes.hpp>
+#include <troupe/kernels/detail/simd.hpp>
 
 namespace troupe::kernels::detail {
 
@@ -71,25 +71,25 @@ struct exp_terms<double> {
 /// Integers, as numbers and as the bits that `scaled` takes them from.
 template <class T, int Count>
 struct integers {
-  lanes<T, Count> k;
-  lanes<T, Count> shifted; ///< k + to_integer
+  simd<T, Count> k;
+  simd<T, Count> shifted; ///< k + to_integer
 };
 
 /// The integers next to x, even ones where two are equally near. @pre |x| < 2^22 (float), 2^51.
 template <class T, int Count>
-[[gnu::always_inline]] inline integers<T, Count> nearest(lanes<T, Count> x) {
-  const auto shift = lanes<T, Count>::of(exp_terms<T>::to_integer);
+[[gnu::always_inline]] inline integers<T, Count> nearest(simd<T, Count> x) {
+  const auto shift = simd<T, Count>::of(exp_terms<T>::to_integer);
   const auto shifted = x + shift;
   return {shifted - shift, shifted};
 }
 
 /// y * 2^k, rounded once.
 template <class T, int Count>
-[[gnu::always_inline]] inline lanes<T, Count> scaled(lanes<T, Count> y, integers<T, Count> power) {
-  using v = lanes<T, Count>;
+[[gnu::always_inline]] inline simd<T, Count> scaled(simd<T, Count> y, integers<T, Count> power) {
+  using v = simd<T, Count>;
   using terms = exp_terms<T>;
   using word = typename terms::word;
-  using words = lanes<word, Count>;
+  using words = simd<word, Count>;
   constexpr word offset = __builtin_bit_cast(word, terms::to_integer) - terms::bias;
   // Two factors, both of them normal; the first product is exact.
   const words both =
@@ -105,27 +105,27 @@ template <class T, int Count>
 // One instruction each, with the same results; `scaled` needs no bits of k here.
 template <class T, int Count>
 struct plain_integers {
-  lanes<T, Count> k;
+  simd<T, Count> k;
 };
 
-inline plain_integers<float, 16> nearest(lanes<float, 16> x) {
+inline plain_integers<float, 16> nearest(simd<float, 16> x) {
   return {{_mm512_roundscale_ps(x.x, _MM_FROUND_TO_NEAREST_INT)}};
 }
-inline plain_integers<double, 8> nearest(lanes<double, 8> x) {
+inline plain_integers<double, 8> nearest(simd<double, 8> x) {
   return {{_mm512_roundscale_pd(x.x, _MM_FROUND_TO_NEAREST_INT)}};
 }
-inline lanes<float, 16> scaled(lanes<float, 16> y, plain_integers<float, 16> power) {
+inline simd<float, 16> scaled(simd<float, 16> y, plain_integers<float, 16> power) {
   return {_mm512_scalef_ps(y.x, power.k.x)};
 }
-inline lanes<double, 8> scaled(lanes<double, 8> y, plain_integers<double, 8> power) {
+inline simd<double, 8> scaled(simd<double, 8> y, plain_integers<double, 8> power) {
   return {_mm512_scalef_pd(y.x, power.k.x)};
 }
 #endif
 
 /// e^x, lane by lane. @pre each is <= 0 or NaN.
 template <class T, int Count>
-[[gnu::always_inline]] inline lanes<T, Count> exp_of(lanes<T, Count> x) {
-  using v = lanes<T, Count>;
+[[gnu::always_inline]] inline simd<T, Count> exp_of(simd<T, Count> x) {
+  using v = simd<T, Count>;
   using terms = exp_terms<T>;
   const v bounded = above(v::of(terms::lowest), x);
   const auto power = nearest(bounded * v::of(terms::per_ln2));

@@ -2,21 +2,21 @@
 
 #include <cstdint>
 
-#include <troupe/kernels/detail/both_sides.hpp>
+#include <troupe/kernels/detail/host_device.hpp>
 
 namespace troupe::kernels::detail {
 
-TROUPE_BOTH_SIDES inline std::uint32_t bits_of(float x) {
+TROUPE_HOST_DEVICE inline std::uint32_t bits_of(float x) {
   return __builtin_bit_cast(std::uint32_t, x);
 }
 
-TROUPE_BOTH_SIDES inline float float_of(std::uint32_t bits) {
+TROUPE_HOST_DEVICE inline float float_of(std::uint32_t bits) {
   return __builtin_bit_cast(float, bits);
 }
 
 // Both are free of branches once compiled, so that loops over them vectorise.
 
-TROUPE_BOTH_SIDES inline std::uint16_t narrow_f16(float x) {
+TROUPE_HOST_DEVICE inline std::uint16_t narrow_f16(float x) {
   const std::uint32_t bits = bits_of(x);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
@@ -33,7 +33,7 @@ TROUPE_BOTH_SIDES inline std::uint16_t narrow_f16(float x) {
   return static_cast<std::uint16_t>(sign | out);
 }
 
-TROUPE_BOTH_SIDES inline float widen_f16(std::uint16_t half) {
+TROUPE_HOST_DEVICE inline float widen_f16(std::uint16_t half) {
   const std::uint32_t bits = half;
   const std::uint32_t sign = (bits & 0x8000u) << 16;
   const std::uint32_t magnitude = (bits & 0x7fffu) << 13;

@@ -4,21 +4,21 @@
 #include <limits>
 #include <type_traits>
 
-#include <troupe/kernels/detail/both_sides.hpp>
+#include <troupe/kernels/detail/host_device.hpp>
 
 namespace troupe::kernels::detail {
 
 /// Does `f` on unsigned copies of integers, where overflow wraps instead of being undefined. Small
 /// types go through `unsigned`, since their own promotion is to signed int.
 template <class T, class F>
-TROUPE_BOTH_SIDES inline T wrapping(T a, T b, F f) {
+TROUPE_HOST_DEVICE inline T wrapping(T a, T b, F f) {
   using wide =
     std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, std::make_unsigned_t<T>>;
   return static_cast<T>(f(static_cast<wide>(a), static_cast<wide>(b)));
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T add_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T add_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x + y; });
   else
@@ -26,7 +26,7 @@ TROUPE_BOTH_SIDES inline T add_one(T a, T b) {
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T sub_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T sub_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x - y; });
   else
@@ -34,7 +34,7 @@ TROUPE_BOTH_SIDES inline T sub_one(T a, T b) {
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T mul_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T mul_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return wrapping(a, b, [](auto x, auto y) { return x * y; });
   else
@@ -42,7 +42,7 @@ TROUPE_BOTH_SIDES inline T mul_one(T a, T b) {
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T div_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T div_one(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0)
       return 0;
@@ -57,7 +57,7 @@ TROUPE_BOTH_SIDES inline T div_one(T a, T b) {
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T min_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T min_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return b < a ? b : a;
   else
@@ -65,7 +65,7 @@ TROUPE_BOTH_SIDES inline T min_one(T a, T b) {
 }
 
 template <class T>
-TROUPE_BOTH_SIDES inline T max_one(T a, T b) {
+TROUPE_HOST_DEVICE inline T max_one(T a, T b) {
   if constexpr (std::is_integral_v<T>)
     return a < b ? b : a;
   else
@@ -77,7 +77,7 @@ inline constexpr T quiet_nan = std::numeric_limits<T>::quiet_NaN();
 
 /// `x` as a number without a history: -0 becomes 0, and every NaN the quiet one.
 template <class T>
-TROUPE_BOTH_SIDES inline T plain_value(T x) {
+TROUPE_HOST_DEVICE inline T plain_value(T x) {
   if constexpr (std::is_integral_v<T>) {
     return x;
   } else {

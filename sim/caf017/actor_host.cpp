@@ -17,7 +17,7 @@ namespace troupe::sim {
 using namespace caf017;
 
 struct actor_host::node final : caf::proxy_registry::backend {
-  node(actor_host_owner& o, life_id l);
+  node(actor_host_owner& o, process_id l);
   void close();
   caf::strong_actor_ptr make_proxy(caf::node_id peer, caf::actor_id actor) override;
   void set_last_hop(caf::node_id*) override {}
@@ -25,10 +25,10 @@ struct actor_host::node final : caf::proxy_registry::backend {
   void bounce(const caf::strong_actor_ptr& to, caf::message_id mid) const;
   void take_message(packet& p);
   void take_link(packet& p);
-  void watch(const life_id& peer, caf::actor_id actor);
+  void watch(const process_id& peer, caf::actor_id actor);
 
   actor_host_owner& owner;
-  const life_id life;
+  const process_id instance;
   sim_config config{};
   std::optional<caf::actor_system> system{};
   sim_scheduler* scheduler = nullptr;
@@ -55,9 +55,9 @@ private:
 
 } // namespace
 
-actor_host::node::node(actor_host_owner& o, life_id l) : owner{o}, life{l} {
+actor_host::node::node(actor_host_owner& o, process_id l) : owner{o}, instance{l} {
   config.owner = &owner;
-  config.life = life;
+  config.instance = instance;
   config.load<sim_scheduler>();
   init_messages(config);
   system.emplace(config);
@@ -65,7 +65,8 @@ actor_host::node::node(actor_host_owner& o, life_id l) : owner{o}, life{l} {
   scheduler = &static_cast<sim_scheduler&>(system->scheduler());
   proxies.emplace(*system, *this);
   scheduler->unit().proxy_registry_ptr(&*proxies);
-  network = system->spawn<sim_middleman, caf::hidden>(owner, life); // hidden: never an actor left
+  network =
+    system->spawn<sim_middleman, caf::hidden>(owner, instance); // hidden: never an actor left
   middleman = static_cast<sim_middleman*>(caf::actor_cast<caf::abstract_actor*>(network));
 }
 
@@ -74,12 +75,12 @@ caf::strong_actor_ptr actor_host::node::make_proxy(caf::node_id peer, caf::actor
   if (!peer || actor == caf::invalid_actor_id) // no handle, as of an anonymous sender
     return nullptr;
   caf::actor_config config_of_proxy;
-  auto peer_life = life_of(peer);
-  auto made = caf::make_actor<sim_proxy, caf::strong_actor_ptr>(actor, peer, &*system,
-                                                                config_of_proxy, &out, peer_life);
+  auto peer_instance = instance_of(peer);
+  auto made = caf::make_actor<sim_proxy, caf::strong_actor_ptr>(
+    actor, peer, &*system, config_of_proxy, &out, peer_instance);
   outgoing o;
   o.p.kind = packet::monitor;
-  o.p.to_life = peer_life;
+  o.p.to_instance = peer_instance;
   o.p.to = actor;
   out.push_back(std::move(o));
   return made;
@@ -92,8 +93,8 @@ void actor_host::node::bounce(const caf::strong_actor_ptr& to, caf::message_id m
 
 void actor_host::node::send(outgoing& o) {
   auto& p = o.p;
-  p.from = life;
-  p.epoch = owner.route_to(p.to_life);
+  p.from = instance;
+  p.epoch = owner.route_to(p.to_instance);
   if (p.epoch == 0) { // as BASP does: requests come back, the rest is lost
     if (p.kind == packet::message)
       bounce(o.sender, caf::make_message_id(p.message_id));
@@ -148,13 +149,13 @@ void actor_host::node::take_link(packet& p) {
 }
 
 /// Tells `peer` when the actor ends; at once if it isn't there any more.
-void actor_host::node::watch(const life_id& peer, caf::actor_id actor) {
+void actor_host::node::watch(const process_id& peer, caf::actor_id actor) {
   auto tell = [this, peer, actor](const caf::error& why) {
     if (is_cut)
       return;
     outgoing o;
     o.p.kind = packet::down;
-    o.p.to_life = peer;
+    o.p.to_instance = peer;
     o.p.to = actor;
     caf::binary_serializer sink{*system, o.p.bytes};
     auto copy = why;
@@ -183,8 +184,8 @@ void actor_host::node::close() {
   system.reset();
 }
 
-actor_host::actor_host(actor_host_owner& owner, life_id life)
-  : node_{std::make_unique<node>(owner, life)} {}
+actor_host::actor_host(actor_host_owner& owner, process_id instance)
+  : node_{std::make_unique<node>(owner, instance)} {}
 
 actor_host::~actor_host() = default;
 
@@ -247,7 +248,7 @@ std::uint64_t actor_host::published_at(std::uint16_t port) {
   return found->id();
 }
 
-void actor_host::dialed(std::uint64_t token, const life_id& peer, std::uint64_t actor) {
+void actor_host::dialed(std::uint64_t token, const process_id& peer, std::uint64_t actor) {
   caf::strong_actor_ptr found;
   auto id = node_id_of(peer);
   if (actor != 0)
@@ -255,7 +256,7 @@ void actor_host::dialed(std::uint64_t token, const life_id& peer, std::uint64_t 
   caf::anon_send(node_->network, caf::put_atom_v, token, std::move(found), std::move(id));
 }
 
-void actor_host::lose_peer(const life_id& peer) { node_->proxies->erase(node_id_of(peer)); }
+void actor_host::lose_peer(const process_id& peer) { node_->proxies->erase(node_id_of(peer)); }
 
 std::size_t actor_host::actors_left() const { return node_->system->registry().running(); }
 

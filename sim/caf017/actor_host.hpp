@@ -31,13 +31,13 @@ public:
   /// Number of a machine by its name in addresses; false when there is none.
   virtual bool find_machine(const std::string& host, std::uint32_t& machine) = 0;
   /// The connection for packets to that process; 0 when there is none.
-  virtual std::uint64_t route_to(const life_id& peer) = 0;
+  virtual std::uint64_t route_to(const process_id& peer) = 0;
   virtual void send(packet&& p) = 0;
 };
 
 class actor_host {
 public:
-  actor_host(actor_host_owner& owner, life_id life);
+  actor_host(actor_host_owner& owner, process_id instance);
   /// @pre closed.
   ~actor_host();
   actor_host(const actor_host&) = delete;
@@ -64,9 +64,9 @@ public:
   /// The actor that is published at `port`; 0 when there is none.
   std::uint64_t published_at(std::uint16_t port);
   /// The answer to a dial; `actor` 0: refused.
-  void dialed(std::uint64_t token, const life_id& peer, std::uint64_t actor);
+  void dialed(std::uint64_t token, const process_id& peer, std::uint64_t actor);
   /// The connection to that process has ended.
-  void lose_peer(const life_id& peer);
+  void lose_peer(const process_id& peer);
 
   /// Actors that have not ended.
   std::size_t actors_left() const;

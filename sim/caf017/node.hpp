@@ -26,7 +26,7 @@ namespace troupe::sim::caf017 {
 struct sim_config final : caf::actor_system_config {
   actor_host_owner* owner = nullptr; ///< modules are made inside the system's constructor and see
                                      ///< only the configuration
-  life_id life{};
+  process_id instance{};
 };
 
 /// The time of one process.
@@ -86,7 +86,7 @@ private:
   void remember(caf::scheduled_actor& actor);
 
   actor_host_owner& owner_;
-  const life_id life_;
+  const process_id instance_;
   sim_unit unit_;
   sim_clock clock_;
   std::vector<caf::scheduled_actor*> live_{}; ///< by actor id
@@ -107,7 +107,7 @@ using outbox = std::vector<outgoing>;
 /// two actors' locks held, under which nothing can be serialised.
 class sim_proxy final : public caf::actor_proxy {
 public:
-  sim_proxy(caf::actor_config& config, outbox* out, life_id peer)
+  sim_proxy(caf::actor_config& config, outbox* out, process_id peer)
     : actor_proxy{config}, out_{out}, peer_{peer} {}
   void enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) override;
   bool add_backlink(caf::abstract_actor* other) override;
@@ -117,14 +117,14 @@ public:
 private:
   void record(packet::kind_t kind, caf::abstract_actor* other);
   outbox* out_; ///< null: killed, drops in silence
-  life_id peer_;
+  process_id peer_;
 };
 
 /// Speaks the protocol of `caf::io::middleman_actor`: publish, unpublish, connect.
 class sim_middleman final : public caf::event_based_actor {
 public:
-  sim_middleman(caf::actor_config& config, actor_host_owner& owner, life_id life)
-    : event_based_actor{config}, owner_{owner}, life_{life} {}
+  sim_middleman(caf::actor_config& config, actor_host_owner& owner, process_id instance)
+    : event_based_actor{config}, owner_{owner}, instance_{instance} {}
   const char* name() const override { return "sim-middleman"; }
   caf::behavior make_behavior() override;
   void on_exit() override {
@@ -139,15 +139,15 @@ private:
   answer connect(const std::string& host, std::uint16_t port);
 
   actor_host_owner& owner_;
-  const life_id life_;
+  const process_id instance_;
   std::uint64_t tokens_ = 0;
   std::map<std::uint64_t, caf::response_promise> asked_{};
   std::map<std::uint16_t, caf::strong_actor_ptr> published_{};
 };
 
 /// Deterministic: no pid, no hardware address.
-caf::node_id node_id_of(const life_id& life);
-life_id life_of(const caf::node_id& id);
+caf::node_id node_id_of(const process_id& instance);
+process_id instance_of(const caf::node_id& id);
 
 /// Lets the world set the id of a system, which only the middleman may.
 void set_node_id(caf::actor_system& system, const caf::node_id& id);

@@ -9,7 +9,7 @@ void sim_proxy::enqueue(caf::mailbox_element_ptr what, caf::execution_unit*) {
   if (!out_)
     return;
   outgoing o;
-  o.p.to_life = peer_;
+  o.p.to_instance = peer_;
   o.p.to = id();
   o.p.message_id = what->mid.integer_value();
   o.sender = std::move(what->sender);
@@ -25,7 +25,7 @@ void sim_proxy::record(packet::kind_t kind, caf::abstract_actor* other) {
     return;
   outgoing o;
   o.p.kind = kind;
-  o.p.to_life = peer_;
+  o.p.to_instance = peer_;
   o.p.to = id();
   o.sender = other->ctrl();
   out_->push_back(std::move(o));
@@ -98,7 +98,7 @@ auto sim_middleman::connect(const std::string& host, std::uint16_t port) -> answ
   asked_.emplace(++tokens_, promise);
   packet p;
   p.kind = packet::dial;
-  p.to_life = {.machine = machine};
+  p.to_instance = {.machine = machine};
   p.port = port;
   p.token = tokens_;
   owner_.send(std::move(p));

@@ -43,15 +43,15 @@ void set_node_id(caf::actor_system& system, const caf::node_id& id) {
   system.*steal(node_tag{}) = id;
 }
 
-caf::node_id node_id_of(const life_id& life) {
+caf::node_id node_id_of(const process_id& instance) {
   caf::node_id::default_data::host_id_type host{};
   host[0] = 1;
-  host[18] = static_cast<std::uint8_t>(life.machine >> 8);
-  host[19] = static_cast<std::uint8_t>(life.machine);
-  return caf::make_node_id(life.number, host);
+  host[18] = static_cast<std::uint8_t>(instance.machine >> 8);
+  host[19] = static_cast<std::uint8_t>(instance.machine);
+  return caf::make_node_id(instance.number, host);
 }
 
-life_id life_of(const caf::node_id& id) {
+process_id instance_of(const caf::node_id& id) {
   const auto& data = static_cast<const caf::node_id::default_data&>(*id);
   const auto& host = data.host_id();
   return {.machine = static_cast<std::uint32_t>(host[18]) << 8 | host[19],
@@ -70,13 +70,13 @@ void sim_clock::fire_one() {
 sim_scheduler::sim_scheduler(caf::actor_system& system)
   : abstract_coordinator{system},
     owner_{*config_of(system).owner},
-    life_{config_of(system).life},
+    instance_{config_of(system).instance},
     unit_{*this},
     clock_{owner_} {}
 
 void sim_scheduler::init(caf::actor_system_config& config) {
   abstract_coordinator::init(config);
-  set_node_id(system(), node_id_of(life_)); // before anything is spawned
+  set_node_id(system(), node_id_of(instance_)); // before anything is spawned
 }
 
 void sim_scheduler::start() {

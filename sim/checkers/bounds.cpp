@@ -53,10 +53,10 @@ private:
     auto worker = e.integer("worker");
     auto n = ++on_worker_[worker];
     worker_of_[closure_of(e)] = worker;
-    if (n > options_.credits_max + options_.lanes)
+    if (n > options_.credits_max + options_.threads)
       fail_("INV-B1", "worker " + std::to_string(worker) + " has " + std::to_string(n)
                         + " closures, at most " + std::to_string(options_.credits_max) + " and "
-                        + std::to_string(options_.lanes) + " running are allowed");
+                        + std::to_string(options_.threads) + " running are allowed");
   }
 
   void landed(const observed& e) {

@@ -49,7 +49,7 @@ public:
       case event_key("worker.closure_started"):
         begun_[closure_of(e)].insert({e.integer("attempt"), e.integer("worker")});
         return;
-      case event_key("queue.struck"): return struck(e);
+      case event_key("queue.struck"): return failed_attempt(e);
       case event_key("coordinator.server_lost"): lost_.insert(e.integer("server")); return;
       case event_key("sim.crash"):
       case event_key("sim.left"):
@@ -126,13 +126,14 @@ private:
     clean_ = e.integer("clean") != 0;
   }
 
-  /// Only what had begun on a worker gets a strike for it, and none for one that left by itself.
-  void struck(const observed& e) {
+  /// Only what had begun on a worker gets a failed attempt counted for it, and none for one that
+  /// left by itself.
+  void failed_attempt(const observed& e) {
     auto at = begun_.find(closure_of(e));
     const auto worker = e.integer("worker");
     const bool there = at != begun_.end() && at->second.contains({e.integer("attempt"), worker});
     if (!there || (worker == losing_ && clean_))
-      fail_("INV-X4", to_string(closure_of(e)) + " got a strike for worker "
+      fail_("INV-X4", to_string(closure_of(e)) + " got a failed attempt counted for worker "
                         + std::to_string(worker) + ", where it was not running");
   }
 

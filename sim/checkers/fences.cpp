@@ -16,7 +16,7 @@ public:
 
   void on(const observed& e, std::uint64_t key) override {
     switch (key) {
-      case event_key("membership.began"): ++reigns_[life_of(e)]; return;
+      case event_key("membership.began"): ++reigns_[instance_of(e)]; return;
       case event_key("membership.joined"): return joined(e);
       case event_key("membership.lost"): return lost(e);
       case event_key("member.admitted"): return admitted(e);
@@ -26,7 +26,7 @@ public:
       case event_key("queue.dispatched"): return dispatched(e);
       case event_key("sim.crash"):
       case event_key("sim.left"):
-      case event_key("sim.exit"): gone_.insert(life_of(e)); return;
+      case event_key("sim.exit"): gone_.insert(instance_of(e)); return;
       default: return;
     }
   }
@@ -38,11 +38,11 @@ private:
   };
   /// One coordinator: a process may be several, one after another.
   struct reign_key {
-    life_key life{};
+    instance_key instance{};
     std::uint32_t nth = 0;
     friend auto operator<=>(const reign_key&, const reign_key&) = default;
   };
-  reign_key reign_of(const observed& e) { return {life_of(e), reigns_[life_of(e)]}; }
+  reign_key reign_of(const observed& e) { return {instance_of(e), reigns_[instance_of(e)]}; }
 
   /// What one coordinator's membership did.
   struct author {
@@ -53,9 +53,9 @@ private:
   /// Who dispatched in a term, and the servers that had granted it then.
   struct reign {
     reign_key coordinator{};
-    std::set<life_key> granted_by{};
+    std::set<instance_key> granted_by{};
   };
-  /// What one life of a member knows.
+  /// What one instance of a member knows.
   struct member_model {
     reign_key author{}; ///< start 0: none yet
     std::int64_t nonce = 0;
@@ -97,12 +97,12 @@ private:
   }
 
   void admitted(const observed& e) {
-    auto& m = members_[life_of(e)];
+    auto& m = members_[instance_of(e)];
     auto at = seats_.find(e.integer("nonce"));
     if (at == seats_.end())
       return fail_("INV-M1",
                    std::string{e.text("task")} + " was admitted without a coordinator's welcome");
-    if (m.author.life.start != 0 && at->second < m.author)
+    if (m.author.instance.start != 0 && at->second < m.author)
       fail_("INV-M1", std::string{e.text("task")} + " went back to an earlier coordinator");
     m.author = at->second;
     m.nonce = e.integer("nonce");
@@ -111,7 +111,7 @@ private:
   }
 
   void saw_view(const observed& e) {
-    auto& m = members_[life_of(e)];
+    auto& m = members_[instance_of(e)];
     if (e.integer("nonce") != m.nonce)
       return;
     if (e.integer("epoch") < m.epoch || e.integer("term") < m.term)
@@ -125,12 +125,12 @@ private:
 
   void granted(const observed& e) {
     auto term = e.integer("term");
-    auto& m = members_[life_of(e)];
+    auto& m = members_[instance_of(e)];
     if (term < m.granted)
       fail_("INV-M1", to_string(e.node) + " granted term " + std::to_string(term) + " after "
                         + std::to_string(m.granted));
     m.granted = std::max(m.granted, term);
-    auto [at, fresh] = holders_.try_emplace({life_of(e), term}, e.integer("holder"));
+    auto [at, fresh] = holders_.try_emplace({instance_of(e), term}, e.integer("holder"));
     if (!fresh && at->second != e.integer("holder"))
       fail_("INV-M1",
             to_string(e.node) + " granted term " + std::to_string(term) + " to two coordinators");
@@ -142,7 +142,7 @@ private:
     if (!fresh && at->second.coordinator != reign_of(e)) {
       // where all who had granted it are gone, nobody knows of the term
       if (std::any_of(at->second.granted_by.begin(), at->second.granted_by.end(),
-                      [this](const life_key& s) { return !gone_.contains(s); }))
+                      [this](const instance_key& s) { return !gone_.contains(s); }))
         fail_("INV-M1", "two coordinators dispatched in term " + std::to_string(term));
       at->second = {reign_of(e), {}};
       fresh = true;
@@ -156,13 +156,13 @@ private:
   }
 
   void applied(const observed& e) {
-    auto& m = members_[life_of(e)];
+    auto& m = members_[instance_of(e)];
     auto what = to_string(closure_of(e)) + " op " + std::to_string(e.integer("op"));
     if (e.integer("term") < m.granted)
       fail_("INV-P3", what + " of term " + std::to_string(e.integer("term"))
                         + " changed a shard of " + to_string(e.node) + ", which obeys term "
                         + std::to_string(m.granted));
-    if (static_cast<job_kind>(e.integer("job")) != job_kind::worker || m.author.life.start == 0)
+    if (static_cast<job_kind>(e.integer("job")) != job_kind::worker || m.author.instance.start == 0)
       return;
     task_id sender{job_kind::worker, static_cast<std::uint32_t>(e.integer("task"))};
     const auto& all = authors_[m.author].lost;
@@ -178,12 +178,12 @@ private:
   }
 
   verdict_sink fail_;
-  std::map<life_key, std::uint32_t> reigns_{};
+  std::map<instance_key, std::uint32_t> reigns_{};
   std::map<reign_key, author> authors_{};
   std::map<std::int64_t, reign_key> seats_{}; ///< nonce: who admitted it
-  std::map<life_key, member_model> members_{};
-  std::map<std::pair<life_key, std::int64_t>, std::int64_t> holders_{}; ///< of terms
-  std::set<life_key> gone_{};
+  std::map<instance_key, member_model> members_{};
+  std::map<std::pair<instance_key, std::int64_t>, std::int64_t> holders_{}; ///< of terms
+  std::set<instance_key> gone_{};
   std::map<std::int64_t, reign> acting_{}; ///< term: who dispatched
 };
 

@@ -68,8 +68,8 @@ public:
 private:
   static constexpr std::size_t names_max = 4;
   struct closure_model {
-    std::uint32_t life = 0;  ///< of the coordinator's process
-    std::uint64_t reign = 0; ///< in it
+    std::uint32_t instance = 0; ///< of the coordinator's process
+    std::uint64_t reign = 0;    ///< in it
     bool flying = false;
     bool done = false;
     std::int64_t status = 0;
@@ -82,9 +82,9 @@ private:
   void accepted(const observed& e) {
     auto id = closure_of(e);
     auto [at, fresh] = closures_.try_emplace(id);
-    if (!fresh && at->second.life == e.start && at->second.reign == reign_)
+    if (!fresh && at->second.instance == e.start && at->second.reign == reign_)
       fail_("INV-X2", to_string(id) + " was accepted before");
-    at->second = {.life = e.start,
+    at->second = {.instance = e.start,
                   .reign = reign_}; // where nobody is left who knew the term, it may come again
     open_.insert(id);
   }

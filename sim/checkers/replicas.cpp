@@ -1,4 +1,4 @@
-// What replicas of synchronous strategies apply, in which order, and with whom. A life is one
+// What replicas of synchronous strategies apply, in which order, and with whom. A session is one
 // strategy of one or several processes; all its members call it by the same number.
 #include <map>
 #include <set>
@@ -29,7 +29,7 @@ public:
       case event_key("sim.left"):
         excused_ = true;
         calls_.gone(e.node);
-        lives_of_.erase(e.node);
+        sessions_of_.erase(e.node);
         return;
       default: return;
     }
@@ -37,7 +37,7 @@ public:
 
 private:
   /// A strategy as its first member told of it.
-  struct life {
+  struct session {
     std::string starts{};
     std::int64_t first_step = 0;
     std::int64_t replicas = 0;
@@ -49,7 +49,7 @@ private:
   void entered(const observed& e) {
     const auto number = e.integer("life");
     const auto starts = std::string{e.text("starts")};
-    auto& at = lives_[number];
+    auto& at = sessions_[number];
     if (at.starts.empty())
       at = {.starts = starts, .first_step = e.integer("step"), .replicas = e.integer("replicas")};
     if (at.starts != starts || at.first_step != e.integer("step")
@@ -65,7 +65,7 @@ private:
                           + " of worker " + std::to_string(i) + ", after it has met process "
                           + std::to_string(before[i]));
     before = std::move(now);
-    if (!lives_of_[e.node].insert(number).second)
+    if (!sessions_of_[e.node].insert(number).second)
       fail_("INV-M1", to_string(e.node) + " enters the same strategy twice");
     current_[e.node] = number;
   }
@@ -88,7 +88,7 @@ private:
       fail_("INV-M1", who + " is applied by a strategy that another one has followed");
     if (e.integer("got") != e.integer("wanted"))
       fail_("INV-A1", who + " got something else than the replicas gave");
-    auto& at = lives_[number];
+    auto& at = sessions_[number];
     // a step that failed late is done again, with the strategy that it failed with
     at.got[step][replica] = e.integer("got");
     for (const auto& [other, digest] : at.got[step])
@@ -101,8 +101,8 @@ private:
                         + std::to_string(at.replicas) + " replicas");
   }
 
-  /// The first step after a restore within a life: nobody did the one before in it.
-  static bool begins_anew(life& at, std::int64_t step) { return at.got[step - 1].empty(); }
+  /// The first step after a restore within a session: nobody did the one before in it.
+  static bool begins_anew(session& at, std::int64_t step) { return at.got[step - 1].empty(); }
 
   // -- calls, and what they end with
 
@@ -137,9 +137,9 @@ private:
 
   verdict_sink fail_;
   bool excused_ = false;
-  std::map<std::int64_t, life> lives_{};
+  std::map<std::int64_t, session> sessions_{};
   std::map<node_name, std::vector<int>> seen_{}; ///< newest process of each worker that it met
-  std::map<node_name, std::set<std::int64_t>> lives_of_{};
+  std::map<node_name, std::set<std::int64_t>> sessions_of_{};
   std::map<node_name, std::int64_t> current_{};
   call_watch calls_;
 };

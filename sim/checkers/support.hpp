@@ -15,13 +15,13 @@ inline closure_id closure_of(const observed& e) {
           static_cast<std::uint64_t>(e.integer("closure"))};
 }
 
-/// Key of a life of a process.
-struct life_key {
+/// Key of a process instance.
+struct instance_key {
   node_name node{};
   std::uint32_t start = 0;
-  friend auto operator<=>(const life_key&, const life_key&) = default;
+  friend auto operator<=>(const instance_key&, const instance_key&) = default;
 };
-inline life_key life_of(const observed& e) { return {e.node, e.start}; }
+inline instance_key instance_of(const observed& e) { return {e.node, e.start}; }
 
 inline std::string to_string(const closure_id& id) {
   return "closure " + std::to_string(value_of(id.term)) + ":" + std::to_string(id.seq);

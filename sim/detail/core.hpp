@@ -51,9 +51,9 @@ struct world::core {
   machine& add_machine(node_name name, program main);
   machine* find(node_name name);
   void start(machine& m);
-  void exit_soon(life& l);
-  void finish_exit(life& l);
-  void process_ended(life& l);
+  void exit_soon(process_instance& l);
+  void finish_exit(process_instance& l);
+  void process_ended(process_instance& l);
   void heal_for_the_end();
   runtime_options options_for(const machine& m) const;
 
@@ -86,11 +86,11 @@ struct world::core {
   void judge_programs();
 
   // -- world_trace.cpp --
-  void trace(life* of, node_name node, std::uint32_t start, std::string_view id,
+  void trace(process_instance* of, node_name node, std::uint32_t start, std::string_view id,
              std::span<const trace_field> fields);
   void world_event(std::string_view id, const node_name& node,
                    std::initializer_list<trace_field> fields = {});
-  void mark(life& l, std::string_view id);
+  void mark(process_instance& l, std::string_view id);
   void fail(std::string rule, std::string text);
   void print(const observed& what);
 
@@ -112,7 +112,7 @@ struct world::core {
   deadlines waits{};
   std::vector<std::unique_ptr<machine>> machines{};
   network net;
-  std::uint32_t lives = 0;
+  std::uint32_t instances = 0;
   std::uint64_t ready_seq = 0;
   std::size_t planned = 0; ///< actions that are still to come
   std::vector<std::uint32_t> picks{};

@@ -48,7 +48,7 @@ private:
   std::size_t size_ = 0;
 };
 
-/// The lanes that wait for something to happen to a channel or a listener.
+/// The threads that wait for something to happen to a channel or a listener.
 class watchers {
 public:
   void add(sim_poller& p) { all_.push_back(&p); }
@@ -63,7 +63,7 @@ private:
 struct data_connection {
   enum state_t : std::uint8_t { dialling, established, refused };
   struct end_point {
-    life_id life{};
+    process_id instance{};
     segment_queue inbox{};
     std::size_t under_way = 0; ///< bytes sent from here that have not arrived
     time_point last{};         ///< packets from here arrive in order

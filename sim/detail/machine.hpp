@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <troupe/core/time.hpp>
-#include <troupe/sim/detail/life.hpp>
 #include <troupe/sim/detail/network.hpp>
+#include <troupe/sim/detail/process_instance.hpp>
 #include <troupe/sim/process.hpp>
 #include <troupe/sim/storage.hpp>
 
@@ -64,8 +64,8 @@ struct machine {
   const program main;
   machine_clock clock;
   sim_disk disk;
-  std::unique_ptr<life> now{};               ///< the last process started here
-  std::vector<std::unique_ptr<life>> dead{}; ///< kept: see `world`
+  std::unique_ptr<process_instance> now{};               ///< the last process started here
+  std::vector<std::unique_ptr<process_instance>> dead{}; ///< kept: see `world`
   std::uint32_t starts = 0;
   std::uint16_t next_port = 20'000;
   std::int64_t slow = 1;
@@ -75,7 +75,7 @@ struct machine {
   bool off = false;                  ///< crashed silently: answers nothing
   std::vector<std::uint32_t> held{}; ///< packets that came while it was paused
   std::vector<troupe::sim::unanswered> unanswered{};
-  time_point busy_until{};  ///< its actors and lanes share one processor
+  time_point busy_until{};  ///< its actors and threads share one processor
   bool starts_first = true; ///< when the run begins
 };
 

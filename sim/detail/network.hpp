@@ -15,7 +15,7 @@
 
 namespace troupe::sim {
 
-class life;
+class process_instance;
 struct machine;
 
 /// A packet that reached a machine which is off, and what will answer it.
@@ -49,10 +49,10 @@ public:
   void add_machine();
 
   // -- processes --
-  std::uint64_t route(life& from, const life_id& to);
+  std::uint64_t route(process_instance& from, const process_id& to);
   void send(packet&& p);
   /// Tells that `l` has ended: its peers hear of it as `flags` (crash_flag) say.
-  void process_gone(life& l, std::int64_t flags);
+  void process_gone(process_instance& l, std::int64_t flags);
 
   // -- faults --
   void block(std::uint32_t from, std::uint32_t to, duration length);
@@ -79,7 +79,8 @@ public:
   void deliver_due(std::size_t i);
 
   // -- the data plane --
-  std::shared_ptr<data_connection> open_channel(life& from, std::uint32_t to, std::uint16_t port);
+  std::shared_ptr<data_connection> open_channel(process_instance& from, std::uint32_t to,
+                                                std::uint16_t port);
   /// The number of `bytes` that travel in one piece: sometimes less than could.
   std::size_t segment_size(std::size_t bytes);
   void send_data(data_connection& c, int end, packet::kind_t kind, std::vector<char> bytes = {});
@@ -89,9 +90,9 @@ public:
 
 private:
   struct connection {
-    life_id a{}, b{};
+    process_id a{}, b{};
     bool dropped = false; ///< what is under way is lost
-    const life_id& other(std::uint32_t machine) const { return a.machine == machine ? b : a; }
+    const process_id& other(std::uint32_t machine) const { return a.machine == machine ? b : a; }
   };
 
   link& at(std::uint32_t from, std::uint32_t to) { return links_[from][to]; }
@@ -106,15 +107,15 @@ private:
   void give_up(const packet& p);
   void wait_for_machine(machine& m, const packet& p, packet::kind_t kind);
   void dispatch(packet& p);
-  void dispatch_control(life* to, packet& p);
-  void dispatch_data(life* to, packet& p);
-  void on_dial(life* to, packet& p);
-  void on_dialed(life& to, packet& p);
-  void on_data_dial(life* to, packet& p);
-  void lose(life& side, std::uint32_t peer);
+  void dispatch_control(process_instance* to, packet& p);
+  void dispatch_data(process_instance* to, packet& p);
+  void on_dial(process_instance* to, packet& p);
+  void on_dialed(process_instance& to, packet& p);
+  void on_data_dial(process_instance* to, packet& p);
+  void lose(process_instance& side, std::uint32_t peer);
   void answer(const packet& p, packet::kind_t kind);
-  std::uint64_t open(const life_id& a, const life_id& b);
-  life* up_at(std::uint32_t machine);
+  std::uint64_t open(const process_id& a, const process_id& b);
+  process_instance* up_at(std::uint32_t machine);
 
   world::core& world_;
   std::vector<std::vector<link>> links_{};

@@ -7,14 +7,14 @@
 
 #include <troupe/core/data_port.hpp>
 #include <troupe/sim/detail/data_connection.hpp>
-#include <troupe/sim/detail/life.hpp>
 #include <troupe/sim/detail/ports.hpp>
+#include <troupe/sim/detail/process_instance.hpp>
 
 namespace troupe::sim {
 
 class sim_channel final : public channel {
 public:
-  sim_channel(life& l, std::shared_ptr<data_connection> c, int end);
+  sim_channel(process_instance& l, std::shared_ptr<data_connection> c, int end);
   ~sim_channel() override;
   result<std::size_t> try_send(std::span<const const_bytes> parts) override;
   result<std::size_t> try_receive(std::span<const mutable_bytes> parts) override;
@@ -29,7 +29,7 @@ private:
   bool is_lost() const;
   std::size_t room() const;
 
-  life& life_;
+  process_instance& instance_;
   std::shared_ptr<data_connection> connection_;
   int end_;
   std::string peer_{};
@@ -39,7 +39,7 @@ private:
 
 class sim_listener final : public channel_listener {
 public:
-  sim_listener(life& l, std::uint16_t port);
+  sim_listener(process_instance& l, std::uint16_t port);
   ~sim_listener() override;
   std::unique_ptr<channel> try_accept() override;
   std::string address() const override;
@@ -49,7 +49,7 @@ public:
 
 private:
   friend class sim_poller;
-  life& life_;
+  process_instance& instance_;
   std::uint16_t port_;
   std::deque<std::shared_ptr<data_connection>> waiting_{};
   std::vector<sim_poller*> watching_{};
@@ -57,7 +57,7 @@ private:
 
 class sim_poller final : public channel_poller {
 public:
-  explicit sim_poller(life& l) : point_{l} {}
+  explicit sim_poller(process_instance& l) : point_{l} {}
   ~sim_poller() override;
   void watch(channel& c, bool want_send) override;
   void watch(channel_listener& l) override;

@@ -28,7 +28,7 @@ void build_until_error(scenario_run& run, std::vector<errc> allowed, bool always
   make_cluster(run, [&run, allowed, always, lost](process& p) {
     run_program(run, p, [&] {
       try {
-        witness_program all{run, p};
+        audited_program all{run, p};
         auto work = storm_work();
         if (always) // until all are gone
           work.lasts = 10s;
@@ -57,7 +57,7 @@ duration crash_time(scenario_run& run) {
 
 /// The coordinator goes and nobody starts it again: the others end by themselves.
 void build_coordinator_lost(scenario_run& run) {
-  build_witness(run, storm_work());
+  build_audit(run, storm_work());
   auto flags = run.draws("flags").below(2) == 0 ? crash_plain : crash_silent;
   run.cluster().at(crash_time(run)).crash(chief, flags);
 }

@@ -14,16 +14,16 @@ constexpr const char* directory = "checkpoints";
 
 /// What the program knew at each save: outlives it.
 struct save_log {
-  std::vector<witness_board> boards{}; ///< by stamp - 1
-  std::int64_t returned = 0;           ///< the last stamp whose save returned
+  std::vector<audit_board> boards{}; ///< by stamp - 1
+  std::int64_t returned = 0;         ///< the last stamp whose save returned
 };
 
-/// Errors from which a program can't recover in this life: the values of a server are lost.
+/// Errors from which a program can't recover in this session: the values of a server are lost.
 bool is_loss_of_a_server(const error& why) {
   return why.code() == errc::unavailable && why.details().where.task.job == job_kind::ps;
 }
 
-/// A witness program with a variable that says which save it was restored from.
+/// An audited program with a variable that says which save it was restored from.
 class saving_program {
 public:
   saving_program(scenario_run& run, process& p, save_log& log)
@@ -32,15 +32,15 @@ public:
       stamp_{all_.strategy().create_variable({.name = "stamp", .shape = {1}, .type = dtype::i64})} {
   }
 
-  witness_program& all() { return all_; }
+  audited_program& all() { return all_; }
 
-  /// A batch has ended: saves of this life that were taken in its middle have it whole or not.
+  /// A batch has ended: saves of this session that were taken in its middle have it whole or not.
   void learn() {
     for (auto i = first_; i < log_.boards.size(); ++i)
       log_.boards[i].learn(all_.board());
   }
 
-  /// In the middle of what runs: the cut must hold whole closures only. False when it threw.
+  /// In the middle of what runs: the snapshot must hold whole closures only. False when it threw.
   bool save(duration deadline = std::chrono::minutes{10}) {
     all_.run().phase(all_.self(), "save");
     log_.boards.push_back(all_.board());
@@ -59,7 +59,7 @@ public:
 
   /// Once some closures are in their middle.
   void save_later(std::uint64_t ms) {
-    all_.self().env().lanes.spend(std::chrono::milliseconds{ms});
+    all_.self().env().threads.spend(std::chrono::milliseconds{ms});
     save();
   }
 
@@ -79,7 +79,7 @@ public:
         expect_allowed(why, "restore", hit());
         if (tries >= 4 && is_loss_of_a_server(why)) // while it restored
           throw error{why.details()};
-        all_.self().env().lanes.spend(200ms);
+        all_.self().env().threads.spend(200ms);
       }
     }
     all_.run().expect(false, "INV-C1", "no try of many could restore anything");
@@ -131,10 +131,10 @@ private:
     all_.check("after restore of save " + std::to_string(stamp));
   }
 
-  witness_program all_;
+  audited_program all_;
   save_log& log_;
   variable stamp_;
-  std::size_t first_; ///< save of this life
+  std::size_t first_; ///< save of this session
 };
 
 work_options saving_work() {
@@ -143,7 +143,7 @@ work_options saving_work() {
   return out;
 }
 
-// --- one life
+// --- one session
 
 void build_checkpoints(scenario_run& run) {
   auto log = run.share<save_log>();
@@ -206,7 +206,7 @@ void build_late_saves(scenario_run& run) {
           program.restore();
       };
       options.before_join = [&] {
-        p.env().lanes.spend(std::chrono::milliseconds{draws.below(60)});
+        p.env().threads.spend(std::chrono::milliseconds{draws.below(60)});
         if (!program.save(hasty()))
           program.save();
       };
@@ -262,7 +262,7 @@ void build_coordinator_restart(scenario_run& run) {
 void leave_and_come_back(scenario_run& run, process& p) {
   auto& w = run.cluster();
   w.call_at(w.now() + 1s, [&w] { w.act({.kind = action_kind::restart, .target = chief}); });
-  p.env().lanes.leave_now(1);
+  p.env().threads.leave_now(1);
 }
 
 void build_server_restart(scenario_run& run) {

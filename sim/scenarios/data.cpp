@@ -24,9 +24,9 @@ fault_profile stormy() {
 
 /// Elements come in order from the executing worker's own iterator, from its beginning.
 std::int64_t sim_batch_step(worker_context& ctx, const variable_list& variables,
-                            const witness_order& order, dataset_iterator& batches,
+                            const audit_order& order, dataset_iterator& batches,
                             per_worker_value<std::int64_t>& seen) {
-  witness(ctx, variables, order);
+  audit_update(ctx, variables, order);
   auto before = batches.delivered();
   auto batch = batches.next();
   auto values = batch.only().as<std::int64_t>();
@@ -50,16 +50,16 @@ struct worker_data {
 void build_datasets(scenario_run& run) {
   make_cluster(run, [&run](process& p) {
     run_program(run, p, [&] {
-      witness_program all{run, p};
+      audited_program all{run, p};
       auto& c = all.coordinator();
       auto data = c.create_per_worker_dataset([] { return dataset::range(64).repeat().batch(4); });
       worker_data on{data, data.iterator(),
                      c.create_per_worker_value([] { return std::int64_t{0}; })};
       auto options = storm_work();
-      options.put = [&](witness_program& program, const closure_options& with,
-                        const witness_order& order) {
-        return program.coordinator().schedule(with, sim_batch_step, program.witnesses(), order,
-                                              on.iterator, on.seen);
+      options.put = [&](audited_program& program, const closure_options& with,
+                        const audit_order& order) {
+        return program.coordinator().schedule(with, sim_batch_step, program.audit_variables(),
+                                              order, on.iterator, on.seen);
       };
       options.between = [&](std::int64_t finished) {
         if (finished % 3 == 0) // another one, while closures of the last batch may be run again
@@ -75,7 +75,7 @@ void build_datasets(scenario_run& run) {
 
 /// Rows of a table, each of which has one value in all its columns: a gather is atomic by row.
 std::int64_t sim_table_step(worker_context& ctx, const variable_list& variables,
-                            const witness_order& order, const variable& table,
+                            const audit_order& order, const variable& table,
                             const variable& dense) {
   auto rows = table.shape()[0];
   auto ids = tensor::vector<std::int64_t>({order.cell % rows, (order.cell * 7 + 3) % rows});
@@ -89,7 +89,7 @@ std::int64_t sim_table_step(worker_context& ctx, const variable_list& variables,
     for (auto x : block.values.as<float>())
       if (x != block.values.as<float>()[0])
         broke_rule(ctx, "table", "a shard was read in the middle of a change");
-  witness(ctx, variables, order);
+  audit_update(ctx, variables, order);
   tensor up{dtype::f32, {1, 8}};
   for (auto& x : up.mutable_as<float>())
     x = -1.0f;
@@ -104,7 +104,7 @@ std::int64_t sim_table_step(worker_context& ctx, const variable_list& variables,
 TROUPE_FUNCTION(sim_table_step);
 
 /// Between the closures that finished and those that were ever begun.
-void expect_sum(witness_program& all, const variable& of, double each, const char* what) {
+void expect_sum(audited_program& all, const variable& of, double each, const char* what) {
   double sum = 0;
   auto value = all.read(of);
   for (auto x : value.as<float>())
@@ -119,16 +119,16 @@ void expect_sum(witness_program& all, const variable& of, double each, const cha
 void build_tables(scenario_run& run) {
   make_cluster(run, [&run](process& p) {
     run_program(run, p, [&] {
-      witness_program all{run, p};
+      audited_program all{run, p};
       auto table =
         all.strategy().create_variable({.name = "table", .shape = {40, 8}, .optimizer = sgd{1.0f}});
       auto dense = all.strategy().create_variable(
         {.name = "dense", .shape = {30, 50}, .optimizer = sgd{1.0f}});
       auto options = storm_work();
-      options.put = [&](witness_program& program, const closure_options& with,
-                        const witness_order& order) {
-        return program.coordinator().schedule(with, sim_table_step, program.witnesses(), order,
-                                              table, dense);
+      options.put = [&](audited_program& program, const closure_options& with,
+                        const audit_order& order) {
+        return program.coordinator().schedule(with, sim_table_step, program.audit_variables(),
+                                              order, table, dense);
       };
       all.work(options);
       all.check();
@@ -150,8 +150,8 @@ tensor sim_large_step(worker_context& ctx, const tensor& x, std::int64_t us) {
 TROUPE_FUNCTION(sim_large_step);
 
 std::int64_t sim_sum_step(worker_context& ctx, const variable_list& variables,
-                          const witness_order& order, const tensor& x) {
-  witness(ctx, variables, order);
+                          const audit_order& order, const tensor& x) {
+  audit_update(ctx, variables, order);
   double sum = 0;
   for (auto v : x.as<float>())
     sum += v;
@@ -163,16 +163,17 @@ constexpr std::int64_t large_floats = 6'000; // past what travels in a message
 
 void build_large_values(scenario_run& run) {
   auto options = storm_work();
-  options.put = [](witness_program& program, const closure_options& with,
-                   const witness_order& order) {
+  options.put = [](audited_program& program, const closure_options& with,
+                   const audit_order& order) {
     auto ones = tensor::zeros(dtype::f32, {large_floats});
     for (auto& v : ones.mutable_as<float>())
       v = static_cast<float>(order.cell % 8);
     auto more = program.coordinator().schedule(with, sim_large_step, ones, order.compute_us / 2);
-    return program.coordinator().schedule(with, sim_sum_step, program.witnesses(), order, more);
+    return program.coordinator().schedule(with, sim_sum_step, program.audit_variables(), order,
+                                          more);
   };
   options.result_of = [](std::int64_t cell) { return large_floats * (cell % 8 + 1); };
-  build_witness(run, options);
+  build_audit(run, options);
 }
 
 // --- variables that steps make
@@ -180,11 +181,11 @@ void build_large_values(scenario_run& run) {
 constexpr std::int64_t made_names = 12;
 
 std::int64_t sim_creating_step(worker_context& ctx, const variable_list& variables,
-                               const witness_order& order) {
+                               const audit_order& order) {
   auto made = ctx.get_or_create({.name = "made_" + std::to_string(order.cell % made_names),
                                  .shape = {6, 2},
                                  .type = dtype::i64});
-  witness(ctx, variables, order);
+  audit_update(ctx, variables, order);
   tensor ones{dtype::i64, {6, 2}};
   for (auto& x : ones.mutable_as<std::int64_t>())
     x = 1;
@@ -201,7 +202,7 @@ tensor sim_reading_step(worker_context& ctx, std::int64_t i) {
 TROUPE_FUNCTION(sim_reading_step);
 
 /// Each element of each variable counts its closures.
-void check_made(witness_program& all) {
+void check_made(audited_program& all) {
   for (std::int64_t i = 0; i < made_names; ++i) {
     tensor value;
     for (int tries = 0; tries < 20 && !value.defined(); ++tries) {
@@ -223,11 +224,12 @@ void check_made(witness_program& all) {
 void build_creations(scenario_run& run) {
   make_cluster(run, [&run](process& p) {
     run_program(run, p, [&] {
-      witness_program all{run, p};
+      audited_program all{run, p};
       auto options = storm_work();
-      options.put = [](witness_program& program, const closure_options& with,
-                       const witness_order& order) {
-        return program.coordinator().schedule(with, sim_creating_step, program.witnesses(), order);
+      options.put = [](audited_program& program, const closure_options& with,
+                       const audit_order& order) {
+        return program.coordinator().schedule(with, sim_creating_step, program.audit_variables(),
+                                              order);
       };
       all.work(options);
       all.check();

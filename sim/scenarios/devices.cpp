@@ -3,7 +3,7 @@
 #include <troupe/sim/scenarios/program.hpp>
 #include <troupe/sim/scenarios/table.hpp>
 
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/fake_backend.hpp>
 
 namespace troupe::sim {
 
@@ -13,28 +13,28 @@ using enum fault_kind;
 
 /// Takes its cell's number to the device, doubles it there on two streams, and brings it back.
 std::int64_t sim_device_step(worker_context& ctx, const variable_list& variables,
-                             const witness_order& order) {
+                             const audit_order& order) {
   auto& d = ctx.device();
   auto x = d.put(tensor::vector<std::int64_t>({order.cell, order.cell + 1}));
   const auto& other = d.stream("other");
-  d.depends(other, d.mark(d.stream()));
+  d.wait_event(other, d.record_event(d.stream()));
   x.used_on(other);
   auto ops = d.ops_on(other);
   d.check(ops.add(x, x, x));
   ctx.submit(other, {.name = "work", .run = [](const launch_site&) { return device_answer{}; }});
-  d.depends(d.stream(), d.mark(other));
+  d.wait_event(d.stream(), d.record_event(other));
   auto got = d.get(x);
   if (got.as<std::int64_t>()[0] != 2 * order.cell
       || got.as<std::int64_t>()[1] != 2 * order.cell + 2)
     broke_rule(ctx, "device-result",
                "a device gave " + to_string(got) + " for cell " + std::to_string(order.cell));
-  witness(ctx, variables, order);
+  audit_update(ctx, variables, order);
   return order.cell;
 }
 TROUPE_FUNCTION(sim_device_step);
 
 /// One fault of one worker's device.
-void break_device(fake_table& gpus, std::uint64_t kind) {
+void break_device(fake_backend& gpus, std::uint64_t kind) {
   switch (kind) {
     case 0: return gpus.lose(0);
     case 1:
@@ -74,10 +74,10 @@ void build_devices(scenario_run& run) {
   settings.devices = {"gpu:0"};
   settings.device_hang_after = 1s;
   auto work = storm_work();
-  work.put = [](witness_program& program, const closure_options& with, const witness_order& order) {
-    return program.coordinator().schedule(with, sim_device_step, program.witnesses(), order);
+  work.put = [](audited_program& program, const closure_options& with, const audit_order& order) {
+    return program.coordinator().schedule(with, sim_device_step, program.audit_variables(), order);
   };
-  build_witness(run, work);
+  build_audit(run, work);
   plan_device_faults(run);
 }
 

@@ -28,7 +28,7 @@ struct group_world {
   std::uint32_t members_done = 0;
 };
 
-/// One life of a member.
+/// One session of a member.
 class member_program {
 public:
   member_program(scenario_run& run, group_world& shared, process& p)
@@ -73,7 +73,7 @@ private:
     std::optional<group_registry::epoch_plan> plan;
     while (!(plan = shared_.registry.plan_for(
                now(), id_, [&](const node_name& n) { return run_.cluster().is_up(n); })))
-      env_.lanes.spend(20ms);
+      env_.threads.spend(20ms);
     run_.phase(process_, "form");
     began("form", forming_max);
     auto ok = enter(*plan);
@@ -115,7 +115,7 @@ private:
       return;
     bool leave = false;
     while (step_ < shared_.target && !leave) {
-      env_.lanes.spend(compute());
+      env_.threads.spend(compute());
       if (!operate() || !agree_to_leave(leave))
         return;
       shared_.furthest = std::max(shared_.furthest, ++step_);
@@ -194,7 +194,7 @@ void build_groups(scenario_run& run) {
   w.coordinator([&run, shared](process& p) {
     run.phase(p, "members");
     while (shared->furthest < shared->target)
-      p.env().lanes.spend(50ms);
+      p.env().threads.spend(50ms);
   });
   w.workers(shape.workers, [&run, shared](process& p) {
     member_program all{run, *shared, p};

@@ -7,15 +7,15 @@ namespace troupe::sim {
 namespace {
 
 std::int64_t sim_witness_step(worker_context& ctx, const variable_list& variables,
-                              const witness_order& order) {
-  witness(ctx, variables, order);
+                              const audit_order& order) {
+  audit_update(ctx, variables, order);
   return order.cell;
 }
 TROUPE_FUNCTION(sim_witness_step);
 
-witness_layout layout_of(scenario_run& run, std::int64_t width_max) {
+audit_layout layout_of(scenario_run& run, std::int64_t width_max) {
   auto draws = run.draws("layout");
-  witness_layout out;
+  audit_layout out;
   out.shards = run.shape().servers + static_cast<std::int64_t>(draws.below(3));
   out.cells = 2 * static_cast<std::int64_t>(run.shape().closures);
   constexpr std::int64_t widths[] = {1, 1, 4, 16, 64};
@@ -25,7 +25,7 @@ witness_layout layout_of(scenario_run& run, std::int64_t width_max) {
 
 } // namespace
 
-void witness(worker_context& ctx, const variable_list& variables, const witness_order& order) {
+void audit_update(worker_context& ctx, const variable_list& variables, const audit_order& order) {
   const auto& [layout, cell, compute_us, dice] = order;
   auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
   auto place = dice.draw(ctx.closure(), ctx.attempt(), 77) % 3;
@@ -33,12 +33,12 @@ void witness(worker_context& ctx, const variable_list& variables, const witness_
   if (place == 0)
     dice.roll(ctx);
   if (attempt % 2 == 0)
-    witness_try(variables[1], layout, cell, ctx.attempt());
-  witness_add(variables[0], layout, cell);
+    audit_try(variables[1], layout, cell, ctx.attempt());
+  audit_add(variables[0], layout, cell);
   if (place == 1)
     dice.roll(ctx);
   ctx.compute(std::chrono::microseconds{compute_us - compute_us / 2});
-  witness_try(variables[1], layout, cell, ctx.attempt());
+  audit_try(variables[1], layout, cell, ctx.attempt());
   if (place == 2)
     dice.roll(ctx);
 }
@@ -47,7 +47,7 @@ void broke_rule(worker_context& ctx, std::string_view rule, const std::string& t
   trace(ctx.host().env(), "program.broke", {{"rule", rule}, {"text", text}});
 }
 
-witness_program::witness_program(scenario_run& run, process& p, std::int64_t width_max)
+audited_program::audited_program(scenario_run& run, process& p, std::int64_t width_max)
   : run_{run},
     process_{p},
     runtime_{p.options(), p.host()},
@@ -57,11 +57,11 @@ witness_program::witness_program(scenario_run& run, process& p, std::int64_t wid
     board_{layout_of(run, width_max)} {
   run_.phase(p, "create_variable");
   for (const char* name : {"counts", "tries"})
-    witness_.push_back(strategy_.create_variable(
+    audit_.push_back(strategy_.create_variable(
       {.name = name, .shape = board_.layout().shape(), .type = dtype::i64}));
 }
 
-duration witness_program::each(const work_options& options) const {
+duration audited_program::each(const work_options& options) const {
   auto lasts = options.lasts;
   const auto& plan = run_.spec().plan;
   auto last_fault = plan.faults.empty() ? duration{} : plan.faults.back().at;
@@ -74,7 +74,7 @@ duration witness_program::each(const work_options& options) const {
                             500ms);
 }
 
-closure_options witness_program::options_for(const work_options& options, std::int64_t cell) const {
+closure_options audited_program::options_for(const work_options& options, std::int64_t cell) const {
   auto draws = run_.draws("options").at(static_cast<std::uint64_t>(cell));
   auto out = options.closures;
   if (options.vary_priority)
@@ -84,7 +84,7 @@ closure_options witness_program::options_for(const work_options& options, std::i
   return out;
 }
 
-void witness_program::work(const work_options& options) {
+void audited_program::work(const work_options& options) {
   auto target = options.target > 0 ? options.target : run_.shape().closures;
   auto draws = run_.draws("batches");
   while (board_.finished_count() < target && !board_.is_full()) {
@@ -97,7 +97,7 @@ void witness_program::work(const work_options& options) {
   }
 }
 
-void witness_program::batch(std::int64_t n, const work_options& options) {
+void audited_program::batch(std::int64_t n, const work_options& options) {
   run_.phase(process_, "schedule");
   auto mean = std::chrono::duration_cast<std::chrono::microseconds>(each(options)).count();
   for (; n > 0 && !board_.is_full(); --n) {
@@ -106,12 +106,12 @@ void witness_program::batch(std::int64_t n, const work_options& options) {
     auto us =
       mean / 5
       + static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>(mean) * 8 / 5 + 1));
-    witness_order order{board_.layout(), cell, us, run_.dice()};
+    audit_order order{board_.layout(), cell, us, run_.dice()};
     try {
       auto with = options_for(options, cell);
       open_.push_back({cell, options.put
                                ? options.put(*this, with, order)
-                               : coordinator_.schedule(with, sim_witness_step, witness_, order)});
+                               : coordinator_.schedule(with, sim_witness_step, audit_, order)});
     } catch (const error& why) { // of an earlier closure
       board_.refused(cell);
       note(why);
@@ -125,19 +125,19 @@ void witness_program::batch(std::int64_t n, const work_options& options) {
   collect(options);
 }
 
-void witness_program::poll() {
+void audited_program::poll() {
   run_.phase(process_, "done");
   for (int i = 0; i < 20; ++i)
     try {
       if (coordinator_.done())
         return;
-      process_.env().lanes.spend(20ms);
+      process_.env().threads.spend(20ms);
     } catch (const error& why) {
       note(why);
     }
 }
 
-bool witness_program::join() {
+bool audited_program::join() {
   run_.phase(process_, "join");
   try {
     coordinator_.join();
@@ -148,13 +148,13 @@ bool witness_program::join() {
   }
 }
 
-void witness_program::note(const error& why) {
+void audited_program::note(const error& why) {
   ++errors_seen_;
   if (run_.which().beyond_guard || (lets_out_ && lets_out_(why)))
     throw error{why.details()};
 }
 
-void witness_program::collect(const work_options& options) {
+void audited_program::collect(const work_options& options) {
   run_.phase(process_, "fetch");
   for (auto& c : std::exchange(open_, {})) {
     run_.expect(c.result.ready(), "INV-X3",
@@ -172,7 +172,7 @@ void witness_program::collect(const work_options& options) {
   }
 }
 
-tensor witness_program::read(const variable& v) {
+tensor audited_program::read(const variable& v) {
   run_.phase(process_, "read");
   for (int tries = 0;; ++tries)
     try {
@@ -181,13 +181,13 @@ tensor witness_program::read(const variable& v) {
       if (tries == 20 || why.retry() == retry_class::no || run_.which().beyond_guard)
         throw;
       ++errors_seen_;
-      process_.env().lanes.spend(1s);
+      process_.env().threads.spend(1s);
     }
 }
 
-void witness_program::check(std::string_view when) {
-  auto counts = read(witness_[0]);
-  for (const auto& line : board_.compare(counts, read(witness_[1])))
+void audited_program::check(std::string_view when) {
+  auto counts = read(audit_[0]);
+  for (const auto& line : board_.compare(counts, read(audit_[1])))
     run_.expect(false, "INV-X1", std::string{when} + ", " + line);
 }
 
@@ -209,10 +209,10 @@ void make_cluster(scenario_run& run, program main) {
   w.servers(run.shape().servers);
 }
 
-void build_witness(scenario_run& run, const work_options& options) {
+void build_audit(scenario_run& run, const work_options& options) {
   make_cluster(run, [&run, options](process& p) {
     run_program(run, p, [&] {
-      witness_program all{run, p};
+      audited_program all{run, p};
       all.work(options);
       all.check();
     });

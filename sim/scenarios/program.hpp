@@ -8,33 +8,33 @@
 #include <troupe/troupe.hpp>
 
 #include <troupe/sim/scenario_run.hpp>
-#include <troupe/sim/witness.hpp>
+#include <troupe/sim/update_audit.hpp>
 
 /// Common parts of the scenarios' programs.
 namespace troupe::sim {
 
 using namespace std::chrono_literals;
 
-class witness_program;
+class audited_program;
 
-/// The argument of every witnessing closure.
-struct witness_order {
-  witness_layout layout{};
+/// The argument of every audited closure.
+struct audit_order {
+  audit_layout layout{};
   std::int64_t cell = 0;
   std::int64_t compute_us = 0;
   step_dice dice{};
-  TROUPE_FIELDS(witness_order, layout, cell, compute_us, dice)
+  TROUPE_FIELDS(audit_order, layout, cell, compute_us, dice)
 };
 
-/// The body of a witnessing step: computes, misbehaves as the dice say, adds 1 to its cell on every
+/// The body of an audited step: computes, misbehaves as the dice say, adds 1 to its cell on every
 /// shard. What else it pushes differs by attempt.
-void witness(worker_context& ctx, const variable_list& variables, const witness_order& order);
+void audit_update(worker_context& ctx, const variable_list& variables, const audit_order& order);
 /// Reports a rule that a step found broken: ends the run.
 void broke_rule(worker_context& ctx, std::string_view rule, const std::string& text);
 
 /// Schedules the closure of one cell.
 using put_closure = std::function<remote_value<std::int64_t>(
-  witness_program& program, const closure_options& options, const witness_order& order)>;
+  audited_program& program, const closure_options& options, const audit_order& order)>;
 
 /// How a program deals out its work.
 struct work_options {
@@ -45,7 +45,7 @@ struct work_options {
   bool vary_priority = false;
   bool vary_worker = false;
   bool poll = false; ///< asks `done` now and then, instead of joining
-  /// Schedules the closure of a cell; null: `witness` and nothing else.
+  /// Schedules the closure of a cell; null: `audit_update` and nothing else.
   put_closure put{};
   /// The result that the closure of a cell must give; null: the cell.
   std::function<std::int64_t(std::int64_t cell)> result_of{};
@@ -55,12 +55,12 @@ struct work_options {
   std::function<void()> before_join{};
 };
 
-/// The coordinator's side of a cluster, and a witness on it. One life of the program makes one.
-class witness_program {
+/// The coordinator's side of a cluster, and an audit of it. One session of the program makes one.
+class audited_program {
 public:
   /// Starts the runtime and makes the variables. Throws `error`.
   /// `width_max`: of a cell, where the whole variables are moved often.
-  witness_program(scenario_run& run, process& p, std::int64_t width_max = 64);
+  audited_program(scenario_run& run, process& p, std::int64_t width_max = 64);
 
   /// Schedules closures until enough have finished or no cells are left; errors of closures are
   /// noted, and what they cancelled is scheduled anew as other closures.
@@ -77,10 +77,10 @@ public:
   runtime& rt() { return runtime_; }
   parameter_server_strategy& strategy() { return strategy_; }
   cluster_coordinator& coordinator() { return coordinator_; }
-  witness_board& board() { return board_; }
-  const variable_list& witnesses() const { return witness_; }
-  const variable& counts() const { return witness_[0]; }
-  const variable& tries() const { return witness_[1]; }
+  audit_board& board() { return board_; }
+  const variable_list& audit_variables() const { return audit_; }
+  const variable& counts() const { return audit_[0]; }
+  const variable& tries() const { return audit_[1]; }
   std::int64_t errors_seen() const { return errors_seen_; }
 
   /// Joins the batch and notes an error. False when there was one.
@@ -104,8 +104,8 @@ private:
   runtime runtime_;
   parameter_server_strategy strategy_;
   cluster_coordinator coordinator_;
-  witness_board board_;
-  variable_list witness_{};
+  audit_board board_;
+  variable_list audit_{};
   std::vector<open_closure> open_{};
   std::int64_t errors_seen_ = 0;
   std::function<bool(const error&)> lets_out_{};
@@ -117,11 +117,11 @@ void run_program(scenario_run& run, process& p, const std::function<void()>& bod
 /// Machines as the run's shape says, with settings that suit short runs.
 void make_cluster(scenario_run& run, program main);
 
-/// `make_cluster` with a witness program that works and checks.
-void build_witness(scenario_run& run, const work_options& options);
+/// `make_cluster` with an audited program that works and checks.
+void build_audit(scenario_run& run, const work_options& options);
 template <work_options (*Options)()>
-void build_witness_with(scenario_run& run) {
-  build_witness(run, Options());
+void build_audit_with(scenario_run& run) {
+  build_audit(run, Options());
 }
 inline work_options plain_work() { return {}; }
 /// Options for storms, which take any number of workers with one closure.

@@ -30,7 +30,7 @@ bool same_bits(const tensor& a, const tensor& b) {
 
 // --- what must be there
 
-tensor replica_witness::gradient(std::int64_t step, std::uint32_t replica) const {
+tensor replica_audit::gradient(std::int64_t step, std::uint32_t replica) const {
   const auto draws = draws_.at(static_cast<std::uint64_t>(step)).at(replica);
   tensor out{dtype::f32, {width}};
   std::uint64_t i = 0;
@@ -39,7 +39,7 @@ tensor replica_witness::gradient(std::int64_t step, std::uint32_t replica) const
   return out;
 }
 
-tensor replica_witness::summed(std::int64_t step) const {
+tensor replica_audit::summed(std::int64_t step) const {
   auto out = tensor::zeros(dtype::f32, {width});
   const auto to = out.mutable_as<float>();
   for (std::uint32_t r = 0; r < replicas_; ++r) {
@@ -51,16 +51,16 @@ tensor replica_witness::summed(std::int64_t step) const {
 }
 
 /// Replica r gives 2 r: the mean is n - 1.
-double replica_witness::mean(std::int64_t steps) const {
+double replica_audit::mean(std::int64_t steps) const {
   return static_cast<double>(steps) * (replicas_ - 1);
 }
 
 /// Replica r gives r + 1.
-std::int64_t replica_witness::seen(std::int64_t steps) const {
+std::int64_t replica_audit::seen(std::int64_t steps) const {
   return steps * replicas_ * (replicas_ + 1) / 2;
 }
 
-auto replica_witness::after(std::int64_t steps) const -> const state& {
+auto replica_audit::after(std::int64_t steps) const -> const state& {
   if (states_.empty()) {
     const auto zero = tensor::zeros(dtype::f32, {width});
     states_.push_back({.light = zero, .heavy = zero, .velocity = zero});
@@ -71,7 +71,7 @@ auto replica_witness::after(std::int64_t steps) const -> const state& {
 }
 
 /// By the kernels that the product uses, on the sums of all replicas.
-auto replica_witness::next(const state& before, std::int64_t step) const -> state {
+auto replica_audit::next(const state& before, std::int64_t step) const -> state {
   const auto g = summed(step);
   state out{.light = before.light.clone(),
             .heavy = before.heavy.clone(),
@@ -95,7 +95,7 @@ replica_variables replica_variables::make() {
   };
   const auto trained = [](const char* name, optimizer by) {
     return make_variable({.name = name,
-                          .initial = tensor::zeros(dtype::f32, {replica_witness::width}),
+                          .initial = tensor::zeros(dtype::f32, {replica_audit::width}),
                           .aggregation = variable_aggregation::sum,
                           .optimizer = by});
   };
@@ -110,7 +110,7 @@ replica_variables replica_variables::make() {
           .heavy = trained("heavy", momentum{heavy_rate, heavy_momentum})};
 }
 
-std::string replica_variables::compare(const replica_witness& want, std::int64_t steps) const {
+std::string replica_variables::compare(const replica_audit& want, std::int64_t steps) const {
   std::string out;
   const auto look = [&](const distributed_variable& v, const tensor& wanted) {
     for (std::size_t i = 0; i < v.components(); ++i)
@@ -253,7 +253,7 @@ private:
 } // namespace
 
 replica_outcome replica_step(replica_context& ctx, const replica_variables& v,
-                             const replica_witness& want, const draw_stream& draws,
+                             const replica_audit& want, const draw_stream& draws,
                              std::int64_t step) {
   replica_outcome out;
   const auto me = ctx.replica_id_in_sync_group();

@@ -15,10 +15,10 @@
 namespace troupe::sim {
 
 /// The values that a program's variables must hold after so many steps.
-class replica_witness {
+class replica_audit {
 public:
   static constexpr std::int64_t width = 13; ///< of the variables with an optimizer
-  replica_witness(draw_stream draws, std::uint32_t replicas) : draws_{draws}, replicas_{replicas} {}
+  replica_audit(draw_stream draws, std::uint32_t replicas) : draws_{draws}, replicas_{replicas} {}
 
   std::uint32_t replicas() const { return replicas_; }
   /// The gradient of that replica at that step.
@@ -61,7 +61,7 @@ struct replica_variables {
   /// Back to the values that they began with; the slots of `heavy` stay, which is why a program
   /// that has nothing to restore makes its strategy anew. What differs from `want` after `steps`
   /// steps, empty: nothing. In cross-replica context; all workers call it.
-  std::string compare(const replica_witness& want, std::int64_t steps) const;
+  std::string compare(const replica_audit& want, std::int64_t steps) const;
 };
 
 /// The outcome of a replica's part of a step: expected and actual results, as text where they
@@ -75,7 +75,7 @@ struct replica_outcome {
 /// The changes of all variables, between calls drawn of `step` alone: `draws` is the same on all
 /// replicas.
 replica_outcome replica_step(replica_context& ctx, const replica_variables& variables,
-                             const replica_witness& want, const draw_stream& draws,
+                             const replica_audit& want, const draw_stream& draws,
                              std::int64_t step);
 
 } // namespace troupe::sim

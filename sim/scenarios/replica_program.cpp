@@ -50,15 +50,16 @@ public:
 
 } // namespace
 
-/// One strategy's life: from the restored step to a failure that it does not survive, or the end.
-class replica_program::life {
+/// One strategy's session: from the restored step to a failure that it does not survive, or the
+/// end.
+class replica_program::session {
 public:
-  life(replica_program& of, made_strategy s)
+  session(replica_program& of, made_strategy s)
     : of_{of},
       with_{std::move(s)},
       s_{with_.is},
-      want_{std::make_shared<const replica_witness>(of.run_.draws("gradients"),
-                                                    s_.num_replicas_in_sync())},
+      want_{std::make_shared<const replica_audit>(of.run_.draws("gradients"),
+                                                  s_.num_replicas_in_sync())},
       checkpoint_{s_, directory} {
     meet();
     call("make_variable", 8, [&] { variables_ = s_.scope(replica_variables::make); });
@@ -92,12 +93,12 @@ private:
     scenario_run& run;
     environment env;
     replica_variables variables;
-    std::shared_ptr<const replica_witness> want;
+    std::shared_ptr<const replica_audit> want;
     step_trouble trouble{};
-    draw_stream luck{}; ///< of this worker, life and run
+    draw_stream luck{}; ///< of this worker, session and run
     duration call_max{};
     duration mean_length{}; ///< of a step's computing
-    std::uint64_t life = 0;
+    std::uint64_t session = 0;
   };
 
   template <class F>
@@ -108,9 +109,9 @@ private:
     of_.ended();
   }
 
-  /// Which processes take part, told by each: all members of a life call it by the same number.
+  /// Which processes take part, told by each: all members of a session call it by the same number.
   void meet() {
-    const auto mine = std::to_string(of_.process_.start()) + "." + std::to_string(of_.lives_);
+    const auto mine = std::to_string(of_.process_.start()) + "." + std::to_string(of_.sessions_);
     std::vector<std::string> all{mine};
     if (with_.exchange)
       call("exchange", 2, [&] { all = with_.exchange(mine); });
@@ -166,7 +167,7 @@ private:
         of_.run_.expect(hits() > 0, "named-error", std::string{"restore threw "} + why.what());
         if (tries == 8) // what was torn stays so: all is lost, and not silently
           return std::nullopt;
-        of_.env_.lanes.spend(200ms);
+        of_.env_.threads.spend(200ms);
       }
   }
 
@@ -240,11 +241,11 @@ private:
                                                             .luck = of_.run_.draws("misdeeds")
                                                                       .at(of_.options_.worker)
                                                                       .at(of_.process_.start())
-                                                                      .at(of_.lives_)
+                                                                      .at(of_.sessions_)
                                                                       .at(++runs_),
                                                             .call_max = of_.options_.call_max,
                                                             .mean_length = mean_length(),
-                                                            .life = number_});
+                                                            .session = number_});
     s_.run(
       [side, k](replica_context& ctx, const element& rows) { in_replica(*side, ctx, k, rows); },
       batch);
@@ -269,7 +270,7 @@ private:
     auto draws = at.luck.at(static_cast<std::uint64_t>(k)).at(id);
     const auto what =
       at.run.cluster().now() < trouble_max ? misdeed_of(at.trouble, draws.at(1)) : misdeed::none;
-    at.env.lanes.spend(std::chrono::microseconds{100} + share_of(at.mean_length, draws));
+    at.env.threads.spend(std::chrono::microseconds{100} + share_of(at.mean_length, draws));
     commit(at, ctx, what);
     auto out = replica_step(ctx, at.variables, *at.want,
                             at.run.draws("calls").at(static_cast<std::uint64_t>(k)), k);
@@ -287,7 +288,7 @@ private:
       out.difference.empty(), "INV-A1",
       "replica " + std::to_string(id) + ", step " + std::to_string(k) + ": " + out.difference);
     trace(at.env, "replica.applied",
-          {{"life", at.life},
+          {{"life", at.session},
            {"step", k},
            {"replica", id},
            {"got", out.got >> 1},
@@ -307,9 +308,9 @@ private:
     switch (what) {
       case misdeed::throws: threw(ctx.replica_id_in_sync_group());
       case misdeed::strays: (void)ctx.all_gather(tensor::zeros(dtype::u8, {3, 5}), 1); return;
-      case misdeed::hangs: return at.env.lanes.spend(at.call_max * 4);
-      case misdeed::is_slow: return at.env.lanes.spend(at.call_max / 3);
-      case misdeed::leaves: at.env.lanes.leave_now(1);
+      case misdeed::hangs: return at.env.threads.spend(at.call_max * 4);
+      case misdeed::is_slow: return at.env.threads.spend(at.call_max / 3);
+      case misdeed::leaves: at.env.threads.leave_now(1);
       default: return;
     }
   }
@@ -324,7 +325,7 @@ private:
   replica_program& of_;
   const made_strategy with_;
   const strategy s_;
-  const std::shared_ptr<const replica_witness> want_;
+  const std::shared_ptr<const replica_audit> want_;
   std::unique_ptr<distributed_iterator> input_{};
   sync_checkpoint checkpoint_;
   replica_variables variables_{};
@@ -340,18 +341,18 @@ replica_program::replica_program(scenario_run& run, process& p, replica_world& s
 
 void replica_program::run_all() {
   while (!shared_.finished)
-    one_life();
+    one_session();
   shared_.gone.insert(options_.worker);
 }
 
-void replica_program::one_life() {
-  ++lives_;
+void replica_program::one_session() {
+  ++sessions_;
   try {
     run_.phase(process_, "strategy");
     began("strategy", options_.start_max);
     auto s = options_.make();
     ended();
-    life{*this, std::move(s)}.steps();
+    session{*this, std::move(s)}.steps();
   } catch (const error& why) {
     ended();
     if (!shared_.finished)

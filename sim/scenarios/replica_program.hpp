@@ -11,8 +11,8 @@
 #include <troupe/sim/scenario_run.hpp>
 #include <troupe/sim/scenarios/replica_model.hpp>
 
-/// A training program under a synchronous strategy, in one process or in several that are equals:
-/// it steps, saves, fails, and goes on from what was saved.
+/// A training program under a synchronous strategy, in one process or in several that are peer
+/// workers: it steps, saves, fails, and goes on from what was saved.
 namespace troupe::sim {
 
 using namespace std::chrono_literals;
@@ -37,7 +37,7 @@ struct replica_program_options {
   std::uint32_t worker = 0;
   std::uint32_t workers = 1;
   duration call_max = 1s; ///< of a collective call
-  /// Makes the strategy, anew for each life. It may wait up to `start_max`.
+  /// Makes the strategy, anew for each session. It may wait up to `start_max`.
   std::function<made_strategy()> make{};
   duration start_max = 4s;
 };
@@ -48,12 +48,12 @@ public:
   replica_program(scenario_run& run, process& p, replica_world& shared,
                   replica_program_options options);
 
-  /// Runs until all steps are done, however many lives that takes.
+  /// Runs until all steps are done, however many sessions that takes.
   void run_all();
 
 private:
-  class life;
-  void one_life();
+  class session;
+  void one_session();
 
   // events for the checkers
   void began(std::string_view what, duration deadline);
@@ -65,7 +65,7 @@ private:
   replica_world& shared_;
   const replica_program_options options_;
   environment env_;
-  std::uint64_t lives_ = 0; ///< of strategies, in this process
+  std::uint64_t sessions_ = 0; ///< of strategies, in this process
 };
 
 } // namespace troupe::sim

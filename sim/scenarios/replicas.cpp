@@ -1,5 +1,5 @@
 // Synchronous strategies: of one process, whose replicas throw, hang and go astray and which
-// crashes and comes back, and of several that are equals, any of which may be lost.
+// crashes and comes back, and of several that are peer workers, any of which may be lost.
 #include <troupe/sim/scenarios/program.hpp>
 #include <troupe/sim/scenarios/replica_program.hpp>
 #include <troupe/sim/scenarios/table.hpp>
@@ -23,7 +23,7 @@ std::vector<std::string> cpus(std::uint32_t n) {
   return out;
 }
 
-/// A worker among equals; those that are alone need nobody.
+/// A peer worker; those that are alone need nobody.
 runtime_options options_of(process& p, std::uint32_t workers, std::uint32_t worker) {
   auto out = p.options();
   out.task.reset();
@@ -91,7 +91,7 @@ void build_workers(scenario_run& run) {
   run.cluster().coordinator([&run, shared, n](process& p) {
     run.phase(p, "workers");
     while (shared->gone.size() < n)
-      p.env().lanes.spend(50ms);
+      p.env().threads.spend(50ms);
   });
   run.cluster().workers(n, [&run, shared, n](process& p) {
     const auto me = p.name().task.index;

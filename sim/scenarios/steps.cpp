@@ -18,8 +18,8 @@ work_options failing_work() {
 
 /// One more than what it takes, which another closure gave.
 std::int64_t sim_link_step(worker_context& ctx, const variable_list& variables,
-                           const witness_order& order, std::int64_t before) {
-  witness(ctx, variables, order);
+                           const audit_order& order, std::int64_t before) {
+  audit_update(ctx, variables, order);
   return before + 1;
 }
 TROUPE_FUNCTION(sim_link_step);
@@ -36,18 +36,18 @@ work_options chain_work(scenario_run& run) {
   auto out = storm_work();
   out.vary_priority = true;
   out.vary_worker = true;
-  out.put = [all, &run](witness_program& program, const closure_options& with,
-                        const witness_order& order) {
+  out.put = [all, &run](audited_program& program, const closure_options& with,
+                        const audit_order& order) {
     auto draws = run.draws("inputs").at(static_cast<std::uint64_t>(order.cell));
     auto& c = program.coordinator();
     std::int64_t before = order.cell;
     remote_value<std::int64_t> made;
     if (all->ends.empty() || draws.below(4) == 0) {
-      made = c.schedule(with, sim_link_step, program.witnesses(), order, before);
+      made = c.schedule(with, sim_link_step, program.audit_variables(), order, before);
     } else {
       auto i = draws.below(all->ends.size());
       before = all->values[i];
-      made = c.schedule(with, sim_link_step, program.witnesses(), order, all->ends[i]);
+      made = c.schedule(with, sim_link_step, program.audit_variables(), order, all->ends[i]);
     }
     if (all->ends.size() == 16) {
       all->ends.erase(all->ends.begin());
@@ -65,20 +65,20 @@ work_options chain_work(scenario_run& run) {
   return out;
 }
 
-void build_chains(scenario_run& run) { build_witness(run, chain_work(run)); }
+void build_chains(scenario_run& run) { build_audit(run, chain_work(run)); }
 
-// --- lanes
+// --- threads
 
-void build_lanes(scenario_run& run) {
-  run.cluster().settings().lanes_per_worker =
+void build_threads(scenario_run& run) {
+  run.cluster().settings().threads_per_worker =
     1 + static_cast<std::uint32_t>(run.draws("lanes").below(3));
-  build_witness(run, storm_work());
+  build_audit(run, storm_work());
 }
 
 void build_tight_queue(scenario_run& run) {
   run.cluster().settings().queue_len_max = 4;
-  run.cluster().settings().max_strikes = 2;
-  build_witness(run, failing_work());
+  run.cluster().settings().max_failed_attempts = 2;
+  build_audit(run, failing_work());
 }
 
 } // namespace
@@ -89,7 +89,7 @@ const scenario hostile_steps{.name = "hostile_steps",
                              .shape_max = large_cluster,
                              .faults = {.rates = {{worker_crash, 300, 3}, {delay, 300, 2}},
                                         .steps = {.hangs = 25, .kills = 60, .slows = 60}},
-                             .build = build_witness_with<hostile_work>};
+                             .build = build_audit_with<hostile_work>};
 
 const scenario failing_steps{
   .name = "failing_steps",
@@ -99,11 +99,11 @@ const scenario failing_steps{
   .faults =
     {.rates = {{worker_crash, 700, 6}, {partition, 400, 3}, {pause, 400, 3}, {reset, 400, 4}},
      .steps = {.throws = 40, .hangs = 4, .kills = 20, .slows = 20}},
-  .build = build_witness_with<failing_work>};
+  .build = build_audit_with<failing_work>};
 
 const scenario tight_queue{
   .name = "tight_queue",
-  .text = "a queue of four, strikes that poison, steps that throw",
+  .text = "a queue of four, failed attempts that poison, steps that throw",
   .shape_min = small_cluster,
   .shape_max = large_cluster,
   .faults = {.rates = {{worker_crash, 800, 8}, {crash_loop, 500, 2}, {mark_crash, 400, 3}},
@@ -123,11 +123,11 @@ const scenario inputs_and_priorities{
 
 const scenario many_lanes{
   .name = "many_lanes",
-  .text = "workers with several compute lanes",
+  .text = "workers with several compute threads",
   .shape_min = small_cluster,
   .shape_max = large_cluster,
   .faults = {.rates = {{worker_crash, 700, 6}, {reset, 500, 6}, {pause, 300, 3}, {isolate, 300, 2}},
              .steps = {.hangs = 4, .kills = 20, .slows = 40}},
-  .build = build_lanes};
+  .build = build_threads};
 
 } // namespace troupe::sim

@@ -77,7 +77,7 @@ struct preemption_checkpoint::state {
 
   sync_checkpoint& checkpoint;
   preemption_checkpoint_options options;
-  std::shared_ptr<detail::sync_state> of;
+  std::shared_ptr<detail::replica_engine> of;
   std::shared_ptr<std::int64_t> calls; ///< that have ended; the checkpoint's
   std::optional<preemption_core> core{};
   std::atomic<bool> noticed{false};
@@ -215,7 +215,7 @@ void preemption_checkpoint::state::leave(int code) {
   mark(of->env(), "preemption.exit");
   if (options.exit)
     options.exit(code);
-  of->env().lanes.leave_now(code);
+  of->env().threads.leave_now(code);
 }
 
 void preemption_checkpoint::begin() {
@@ -255,7 +255,7 @@ std::vector<std::string> preemption_checkpoint::state::report(const failure& why
 /// their own call that failed with it.
 void preemption_checkpoint::failed() {
   auto& s = *state_;
-  if (ends_the_lane())
+  if (ends_the_thread())
     throw;
   const auto why = current_failure();
   const auto thrown = std::current_exception();

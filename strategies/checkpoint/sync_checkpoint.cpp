@@ -8,13 +8,13 @@
 
 #include <troupe/actors/checkpoint/checkpoint_format.hpp>
 #include <troupe/core/thrown.hpp>
-#include <troupe/strategies/parameter_server/detail/strategy_state.hpp>
+#include <troupe/strategies/parameter_server/detail/parameter_server_strategy_state.hpp>
 #include <troupe/strategies/replicas/detail/worker_calls.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 
 namespace troupe {
 
-using detail::sync_state;
+using detail::replica_engine;
 
 namespace {
 
@@ -57,7 +57,7 @@ auto named(const char* doing, const std::string& name, F f) -> decltype(f()) {
   try {
     return f();
   } catch (...) {
-    if (ends_the_lane())
+    if (ends_the_thread())
       throw;
     auto why = current_failure();
     why.text = std::string{doing} + " '" + name + "': " + why.text;
@@ -68,7 +68,7 @@ auto named(const char* doing, const std::string& name, F f) -> decltype(f()) {
 } // namespace
 
 struct sync_checkpoint::state {
-  std::shared_ptr<sync_state> of{};
+  std::shared_ptr<replica_engine> of{};
   std::string directory{};
   sync_checkpoint_options options{};
   std::vector<distributed_variable> variables{};

@@ -1,7 +1,7 @@
 #include <troupe/strategies/compat/compat_v1.hpp>
 
 #include <troupe/strategies/cluster/cluster_roles.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe::compat_v1 {

@@ -6,13 +6,13 @@
 #include <numeric>
 #include <utility>
 
-#include <troupe/strategies/input/detail/input_ahead.hpp>
+#include <troupe/strategies/input/detail/prefetcher.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
 
 using detail::distributed_source;
-using detail::sync_state;
+using detail::replica_engine;
 
 // --- a step's input
 
@@ -59,7 +59,7 @@ per_replica<tensor> distributed_batch::only() const {
 // --- iterating
 
 distributed_iterator::distributed_iterator(std::shared_ptr<distributed_source> source)
-  : source_{std::move(source)}, at_{std::make_unique<detail::input_ahead>(source_)} {}
+  : source_{std::move(source)}, at_{std::make_unique<detail::prefetcher>(source_)} {}
 distributed_iterator::~distributed_iterator() = default;
 distributed_iterator::distributed_iterator(distributed_iterator&&) noexcept = default;
 distributed_iterator& distributed_iterator::operator=(distributed_iterator&&) noexcept = default;
@@ -100,7 +100,7 @@ std::optional<distributed_batch> distributed_iterator::try_next() {
   if (ended_)
     return std::nullopt;
   if (!pending_)
-    pending_ = std::make_unique<detail::made_step>(at_->next());
+    pending_ = std::make_unique<detail::prefetched_batch>(at_->next());
   const auto all = agree(pending_->step); // if it throws, the step is for the next call
   const auto made = std::move(pending_);
   ++agreed_;

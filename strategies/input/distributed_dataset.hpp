@@ -72,7 +72,7 @@ namespace detail {
 template <>
 struct nest<distributed_batch> {
   static const element& select(const distributed_batch& x, std::size_t i) { return x.piece(i); }
-  static bool is_silent(const distributed_batch& x, std::size_t i) {
+  static bool is_empty_replica(const distributed_batch& x, std::size_t i) {
     return x.empties() == empty_pieces::skip && x.is_empty(i);
   }
   static std::uint32_t live(const distributed_batch& x) { return x.live_replicas(); }
@@ -82,8 +82,8 @@ struct nest<distributed_batch> {
 };
 
 class distributed_source;
-class input_ahead;
-struct made_step;
+class prefetcher;
+struct prefetched_batch;
 
 } // namespace detail
 
@@ -91,10 +91,10 @@ struct made_step;
 /// (else `wrong_state`). With several workers each `next` may ask the others whether they have
 /// data: all workers make the same calls.
 ///
-/// Where a replica is on a GPU, or `input_options::prefetch_to_device` is true, a lane of its own
+/// Where a replica is on a GPU, or `input_options::prefetch_to_device` is true, a thread of its own
 /// makes the next steps from the first `next` on, as many as `per_replica_buffer_size` says, and
-/// puts them on the replicas' devices: datasets' functions are called there. The lane ends with the
-/// iterator, the end of the data or the runtime. Nothing else shows of it.
+/// puts them on the replicas' devices: datasets' functions are called there. The thread ends with
+/// the iterator, the end of the data or the runtime. Nothing else shows of it.
 class distributed_iterator {
 public:
   explicit distributed_iterator(std::shared_ptr<detail::distributed_source> source);
@@ -125,7 +125,7 @@ public:
 
 private:
   std::shared_ptr<detail::distributed_source> source_;
-  std::unique_ptr<detail::input_ahead> at_;
+  std::unique_ptr<detail::prefetcher> at_;
   struct agreement {
     std::uint32_t live = 0; ///< replicas that have data
     bool going = false;     ///< some worker's input has not ended
@@ -133,8 +133,8 @@ private:
   agreement agree(const input_step& step);
   void begin_anew();
   std::optional<bool> asks_{}; ///< whether workers ask each other, once that was agreed
-  std::unique_ptr<detail::made_step> pending_{}; ///< made here, not agreed on yet
-  std::uint64_t agreed_ = 0;                     ///< steps since the pass began, or the position
+  std::unique_ptr<detail::prefetched_batch> pending_{}; ///< made here, not agreed on yet
+  std::uint64_t agreed_ = 0; ///< steps since the pass began, or the position
   bool ended_ = false;
 };
 

@@ -1,6 +1,6 @@
 #include <troupe/strategies/input/detail/distributed_source.hpp>
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 #include <troupe/core/production_ports.hpp>
 
 namespace troupe::detail {
@@ -9,7 +9,7 @@ namespace {
 
 /// The default strategy has no runtime whose ports it could use. In a simulated process those of
 /// this machine would be real files and real chance, which no seed repeats.
-data_context ports_of(const sync_state& of) {
+data_context ports_of(const replica_engine& of) {
   if (!of.is_standard())
     return {of.env()};
   if (has_lent_context())
@@ -36,7 +36,7 @@ piece_pipelines distributed_source::open() const {
 
 namespace {
 
-bool has_gpu(const sync_state& of) {
+bool has_gpu(const replica_engine& of) {
   for (std::uint32_t i = 0; i < of.local_count(); ++i)
     if (of.hardware(i).kind == device_kind::gpu)
       return true;
@@ -50,7 +50,7 @@ std::uint32_t distributed_source::steps_ahead() const {
   // is iterated as it is.
   if (of_->is_standard() || options_.input.place_dataset_on_device)
     return 0;
-  // A lane beside replicas that compute on the same cores costs more than it saves, measured: it
+  // A thread beside replicas that compute on the same cores costs more than it saves, measured: it
   // is for who asks.
   if (!options_.input.prefetch_to_device.value_or(false) && !has_gpu(*of_))
     return 0;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe {
 

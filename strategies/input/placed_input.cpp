@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe::detail {
 
@@ -33,7 +33,7 @@ result<device_feeder::target> device_feeder::target_on(device_plane& devices, co
   return target{std::move(*on), std::move(*stream)};
 }
 
-std::unique_ptr<device_feeder> device_feeder::make(sync_state& of) {
+std::unique_ptr<device_feeder> device_feeder::make(replica_engine& of) {
   std::vector<target> targets(of.local_count());
   bool any = false;
   for (std::uint32_t i = 0; i < of.local_count(); ++i) {
@@ -67,7 +67,7 @@ result<placed_piece> device_feeder::placed(const target& to, const element& x) c
       return copy.error();
     out.parts.push_back(std::move(*copy));
   }
-  auto done = to.on->mark(to.stream);
+  auto done = to.on->record_event(to.stream);
   if (!done)
     return done.error();
   out.done = std::move(*done);

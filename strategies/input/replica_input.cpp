@@ -26,7 +26,7 @@ device_tensor replica_context::on_device(const tensor& x) {
   auto& here = device();
   for (const auto& each : placed_)
     if (const auto* there = each->find(local_, x)) {
-      here.depends(here.stream(), each->piece(local_).done);
+      here.wait_event(here.stream(), each->piece(local_).done);
       there->used_on(here.stream());
       return *there;
     }

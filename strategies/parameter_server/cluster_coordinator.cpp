@@ -55,7 +55,9 @@ std::string_view cluster_coordinator::name_of(const void* address, const std::ty
                     "that every process of the cluster links");
 }
 
-std::shared_ptr<cluster> cluster_coordinator::owner() const { return front_->owner_ptr(); }
+std::shared_ptr<coordinator_client> cluster_coordinator::owner() const {
+  return front_->owner_ptr();
+}
 
 remote_handle cluster_coordinator::put(detail::call call, const closure_options& options) {
   if (options.worker)

@@ -217,7 +217,7 @@ private:
   static std::string_view name_of(const void* address, const std::type_info& type);
   remote_handle put(detail::call call, const closure_options& options);
   std::pair<resource_id, std::shared_ptr<resource_lease>> add_resource(const void* function);
-  std::shared_ptr<cluster> owner() const;
+  std::shared_ptr<coordinator_client> owner() const;
   template <class T>
   per_worker<T> make_resource(const void* function) {
     auto [id, lease] = add_resource(function);

@@ -13,7 +13,8 @@ namespace {
 /// needs it.
 class lease final : public resource_lease {
 public:
-  lease(std::weak_ptr<cluster> owner, resource_id id, std::shared_ptr<resource_lease> needs)
+  lease(std::weak_ptr<coordinator_client> owner, resource_id id,
+        std::shared_ptr<resource_lease> needs)
     : owner_{std::move(owner)}, id_{id}, needs_{std::move(needs)} {}
   ~lease() override {
     if (auto owner = owner_.lock())
@@ -29,7 +30,7 @@ private:
   private:
     resource_id id_;
   };
-  std::weak_ptr<cluster> owner_;
+  std::weak_ptr<coordinator_client> owner_;
   resource_id id_;
   std::shared_ptr<resource_lease> needs_;
 };
@@ -37,7 +38,7 @@ private:
 } // namespace
 
 std::shared_ptr<coordinator_front> coordinator_front::of(
-  const std::shared_ptr<strategy_state>& strategy) {
+  const std::shared_ptr<parameter_server_strategy_state>& strategy) {
   return strategy->front([&] { return std::make_shared<coordinator_front>(strategy); });
 }
 
@@ -60,8 +61,8 @@ std::pair<resource_id, std::shared_ptr<resource_lease>> coordinator_front::add_r
 // --- checkpoints
 // ------------------------------------------------------------------------------------------------
 
-void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v, cut_id cut,
-                                       vaults& from) {
+void coordinator_front::write_variable(checkpoint_writer& to, const variable_spec& v,
+                                       snapshot_id snapshot, snapshot_readers& from) {
   std::vector<std::string> parts{std::string{value_part}};
   for (auto& name : slot_names(v.optimizer.kind))
     parts.push_back(std::move(name));
@@ -70,13 +71,13 @@ void coordinator_front::write_variable(checkpoint_writer& to, const variable_spe
   for (std::size_t i = 0; i < v.shards.size(); ++i) {
     const auto server = v.shards[i].server;
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      auto piece =
-        cluster::of_server(server, from.ask(server,
-                                            [&](server_vault& vault) {
-                                              return vault.read_cut(
-                                                cut, v.id, static_cast<shard_index>(i), part);
-                                            }))
-          .value_or_throw();
+      auto piece = coordinator_client::of_server(
+                     server, from.ask(server,
+                                      [&](snapshot_reader& reader) {
+                                        return reader.read_snapshot(
+                                          snapshot, v.id, static_cast<shard_index>(i), part);
+                                      }))
+                     .value_or_throw();
       steps = std::max(steps, piece.applies);
       rate = piece.rate;
       to.add_slice(v.name, v.type, v.shape, parts[part], v.shards[i].row_begin, piece.rows)
@@ -90,30 +91,30 @@ void coordinator_front::write_variable(checkpoint_writer& to, const variable_spe
 std::string coordinator_front::save(const std::string& directory, const save_options& options) {
   auto& c = owner();
   auto variables = strategy_->variables();
-  auto cut = c.call<cut_id>("save", options.deadline,
-                            [](coordinator_state& s, auto done) { s.take_cut(done); });
+  auto snapshot = c.call<snapshot_id>(
+    "save", options.deadline, [](coordinator_state& s, auto done) { s.take_snapshot(done); });
   struct drop_at_end {
-    cluster& c;
-    cut_id cut;
+    coordinator_client& c;
+    snapshot_id snapshot;
     ~drop_at_end() {
       class drop final : public coordinator_call {
       public:
-        explicit drop(cut_id cut) : cut_{cut} {}
-        void run(coordinator_state& state) override { state.drop_cut(cut_); }
+        explicit drop(snapshot_id snapshot) : snapshot_{snapshot} {}
+        void run(coordinator_state& state) override { state.drop_snapshot(snapshot_); }
 
       private:
-        cut_id cut_;
+        snapshot_id snapshot_;
       };
-      c.post(std::make_shared<drop>(cut));
+      c.post(std::make_shared<drop>(snapshot));
     }
-  } guard{c, cut};
+  } guard{c, snapshot};
   checkpoint_writer to{c.env().storage,
                        directory,
                        {.keep = static_cast<std::uint32_t>(options.keep), .trace = c.env().trace}};
   to.begin().value_or_throw();
-  vaults from{c.vault_sessions()};
+  snapshot_readers from{c.snapshot_readers()};
   for (const auto& v : variables)
-    write_variable(to, v.spec(), cut, from);
+    write_variable(to, v.spec(), snapshot, from);
   return to.commit().value_or_throw();
 }
 

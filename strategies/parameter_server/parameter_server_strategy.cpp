@@ -1,15 +1,16 @@
 #include <troupe/strategies/parameter_server/parameter_server_strategy.hpp>
 
-#include <troupe/core/lane_context.hpp>
-#include <troupe/strategies/parameter_server/detail/strategy_state.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/core/execution_context.hpp>
+#include <troupe/strategies/parameter_server/detail/parameter_server_strategy_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/runtime/runtime.hpp>
 
 namespace troupe {
 
 namespace {
 
-std::shared_ptr<detail::strategy_state> servers_of(runtime& rt, parameter_server_options options) {
+std::shared_ptr<detail::parameter_server_strategy_state> servers_of(
+  runtime& rt, parameter_server_options options) {
   auto owner = rt.owner();
   if (!rt.options().peers.empty())
     throw_failure(errc::bad_config,
@@ -19,11 +20,13 @@ std::shared_ptr<detail::strategy_state> servers_of(runtime& rt, parameter_server
     throw_failure(
       errc::bad_config,
       "parameter_server_strategy: this process is not the coordinator; call runtime::serve()");
-  return std::make_shared<detail::strategy_state>(std::move(owner), std::move(options));
+  return std::make_shared<detail::parameter_server_strategy_state>(std::move(owner),
+                                                                   std::move(options));
 }
 
 /// What it is to the functions that take any strategy.
-strategy as_one_replica(runtime& rt, const std::shared_ptr<detail::strategy_state>& servers) {
+strategy as_one_replica(runtime& rt,
+                        const std::shared_ptr<detail::parameter_server_strategy_state>& servers) {
   detail::sync_options options{.kind = detail::strategy_kind::parameter_server,
                                .name = "parameter_server_strategy",
                                .devices = {"cpu:0"},
@@ -33,7 +36,7 @@ strategy as_one_replica(runtime& rt, const std::shared_ptr<detail::strategy_stat
   for (std::uint32_t i = 0; i < owner.servers(); ++i)
     options.server_devices.push_back(
       "/job:ps/replica:0/task:" + std::to_string(owner.server_task(i)) + "/device:CPU:0");
-  auto state = std::make_shared<detail::sync_state>(rt.services(), std::move(options));
+  auto state = std::make_shared<detail::replica_engine>(rt.services(), std::move(options));
   state->follow_runtime();
   return strategy{std::move(state)};
 }

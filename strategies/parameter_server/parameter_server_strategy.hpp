@@ -15,7 +15,7 @@
 namespace troupe {
 
 namespace detail {
-class strategy_state;
+class parameter_server_strategy_state;
 }
 
 /// Variables on parameter servers, updates as they come: the strategy of `cluster_coordinator`. A
@@ -60,11 +60,13 @@ public:
   /// All variables made so far, in order.
   variable_list variables() const;
   /// The state that the strategy's handles share, for the coordinator.
-  const std::shared_ptr<detail::strategy_state>& servers() const { return servers_; }
+  const std::shared_ptr<detail::parameter_server_strategy_state>& servers() const {
+    return servers_;
+  }
 
 private:
   void note_outside(const char* what) const;
-  std::shared_ptr<detail::strategy_state> servers_;
+  std::shared_ptr<detail::parameter_server_strategy_state> servers_;
 };
 
 /// Makes a variable with the ambient strategy. Throws `wrong_state` outside a parameter server

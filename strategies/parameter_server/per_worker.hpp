@@ -21,21 +21,22 @@ template <class T>
 class per_worker {
 public:
   per_worker() = default;
-  per_worker(resource_id id, std::shared_ptr<cluster> owner, std::shared_ptr<resource_lease> lease)
+  per_worker(resource_id id, std::shared_ptr<coordinator_client> owner,
+             std::shared_ptr<resource_lease> lease)
     : id_{id}, owner_{std::move(owner)}, lease_{std::move(lease)} {}
   resource_id id() const { return id_; }
-  const std::shared_ptr<cluster>& owner() const { return owner_; }
+  const std::shared_ptr<coordinator_client>& owner() const { return owner_; }
   const std::shared_ptr<resource_lease>& lease() const { return lease_; }
 
 private:
   resource_id id_{};
-  std::shared_ptr<cluster> owner_{};
+  std::shared_ptr<coordinator_client> owner_{};
   std::shared_ptr<resource_lease> lease_{};
 };
 
 /// A T of the executing worker that steps change: `per_worker_value<float>& total` in a step's
 /// parameters. The step has it for itself while it runs: of the steps of a worker that take the
-/// same value one runs at a time, on however many lanes; the others wait on theirs, hear of
+/// same value one runs at a time, on however many threads; the others wait on theirs, hear of
 /// being cancelled, and their deadlines don't count the wait. A step that hangs and is given up
 /// keeps it: `input_failed` then, naming the closure.
 template <class T>

@@ -1,7 +1,7 @@
 #include <troupe/strategies/parameter_server/variable.hpp>
 
-#include <troupe/core/lane_context.hpp>
-#include <troupe/strategies/runtime/detail/cluster.hpp>
+#include <troupe/core/execution_context.hpp>
+#include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 
 namespace troupe {
 

@@ -27,7 +27,7 @@ class variable {
 public:
   variable() = default;
   /// The constructor for the strategy.
-  variable(std::shared_ptr<const variable_spec> spec, std::shared_ptr<cluster> owner)
+  variable(std::shared_ptr<const variable_spec> spec, std::shared_ptr<coordinator_client> owner)
     : spec_{std::move(spec)}, owner_{std::move(owner)} {}
 
   explicit operator bool() const noexcept { return spec_ != nullptr; }
@@ -82,7 +82,7 @@ private:
   const variable& change(mutation_kind kind, const tensor& values,
                          const tensor& indices = {}) const;
   std::shared_ptr<const variable_spec> spec_{};
-  std::shared_ptr<cluster> owner_{};
+  std::shared_ptr<coordinator_client> owner_{};
 };
 
 using variable_list = std::vector<variable>;

@@ -54,15 +54,15 @@ public:
 
   // --- the device that the step runs on: see `runtime_options::devices`
 
-  /// Streams, tensors and kernels of the lane's device. `device_unavailable` when it can't be
+  /// Streams, tensors and kernels of the thread's device. `device_unavailable` when it can't be
   /// opened. A failure of the device itself is not the step's: the worker leaves, and others run
   /// the closure again.
   device_context& device() { return device_of(host_); }
   stream_event submit(const device_stream& stream, device_op op) {
     return device().submit(stream, std::move(op));
   }
-  void depends(const device_stream& stream, const stream_event& event) {
-    device().depends(stream, event);
+  void wait_event(const device_stream& stream, const stream_event& event) {
+    device().wait_event(stream, event);
   }
   void wait(const stream_event& event, duration timeout = std::chrono::seconds{60}) {
     device().wait(event, timeout);

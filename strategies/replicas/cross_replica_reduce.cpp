@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/detail/tensor_rows.hpp>
 #include <troupe/strategies/replicas/detail/worker_calls.hpp>
@@ -12,7 +12,7 @@
 /// Reductions and gathers that the program calls, over the components of distributed values.
 namespace troupe {
 
-using detail::sync_state;
+using detail::replica_engine;
 
 namespace {
 
@@ -22,7 +22,7 @@ bool is_zero(const tensor& x) {
                      [](std::byte each) { return each == std::byte{}; });
 }
 
-[[noreturn]] void refuse_shape(const sync_state& state, const char* what, std::size_t i,
+[[noreturn]] void refuse_shape(const replica_engine& state, const char* what, std::size_t i,
                                const shape_t& shape, const shape_t& first) {
   throw_failure(errc::shape_mismatch, std::string{what} + ": component " + std::to_string(i)
                                         + " has shape " + to_string(shape) + ", component 0 "
@@ -30,7 +30,7 @@ bool is_zero(const tensor& x) {
                                         + " requires equal shapes");
 }
 
-void check_count(const sync_state& state, const char* what, std::size_t components) {
+void check_count(const replica_engine& state, const char* what, std::size_t components) {
   if (components != state.local_count())
     throw_failure(errc::invalid_argument,
                   std::string{what} + ": the value has " + std::to_string(components)
@@ -104,7 +104,7 @@ tensor strategy::reduce(const reduction& op, const per_replica<tensor>& componen
   const bool mean = op.op == reduce_op::mean;
   if (state_->options().workers > 1) {
     const auto like = with_value("reduce", components)[0];
-    auto all = run( // nothing by reference: a lane that is left behind may outlive this call
+    auto all = run( // nothing by reference: a thread that is left behind may outlive this call
       [op, axis, like](replica_context& ctx, const tensor& x) {
         return reduce_over_replicas(ctx, op, x, like, axis);
       },

@@ -5,7 +5,7 @@
 #include <troupe/device/bucket_reducer.hpp>
 #include <troupe/device/context.hpp>
 #include <troupe/strategies/replicas/detail/replica_calls.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/gradient_reducer.hpp>
 #include <troupe/strategies/replicas/replica_context.hpp>
@@ -16,11 +16,11 @@ namespace troupe {
 namespace detail {
 
 /// One collective of a replica's device tensors: on the devices, else through the host. On the
-/// replica's lane. Whatever communicator is used, its operations all run on one stream: those of
+/// replica's thread. Whatever communicator is used, its operations all run on one stream: those of
 /// CPUs take one at a time, and no other stream stands behind a group that may break.
 class device_operation {
 public:
-  device_operation(sync_state& state, std::uint32_t local, device_context& here,
+  device_operation(replica_engine& state, std::uint32_t local, device_context& here,
                    collective_options with)
     : state_{state},
       local_{local},
@@ -61,7 +61,7 @@ private:
   }
   result<void> divide(const device_tensor& x, std::uint32_t by) const;
 
-  sync_state& state_;
+  replica_engine& state_;
   const std::uint32_t local_;
   device_context& here_;
   const std::shared_ptr<device> on_;
@@ -72,10 +72,10 @@ private:
 
 result<void> device_operation::all_reduce(const device_comm& comm, const device_tensor& x,
                                           std::uint32_t divisor) const {
-  auto ready = on_->mark(here_.stream());
+  auto ready = on_->record_event(here_.stream());
   if (!ready)
     return ready.error();
-  if (auto done = on_->depends(stream_, *ready); !done)
+  if (auto done = on_->wait_event(stream_, *ready); !done)
     return done;
   x.used_on(stream_);
   auto summed = on_->comms().all_reduce(comm, stream_, x.data(),
@@ -137,7 +137,7 @@ result<void> device_operation::reduce(const device_comm& comm,
 /// A group that a member is missing from ends when its time is over, and so does what waits for it:
 /// the deadline is what the caller is told.
 result<void> device_operation::finish(const device_comm& comm) const {
-  auto last = on_->comms().mark(comm, stream_);
+  auto last = on_->comms().record_event(comm, stream_);
   if (!last)
     return last.error();
   auto done = on_->wait(*last, left().deadline);

@@ -23,7 +23,7 @@ struct gradient_reducer_options {
 
 /// Sums the replicas' gradients bucket by bucket while later layers still compute: a bucket that is
 /// full goes at once, on the replica's stream for collectives, behind what its compute stream holds
-/// by then. From `replica_context::gradient_reducer`; for the replica's lane and the run that it
+/// by then. From `replica_context::gradient_reducer`; for the replica's thread and the run that it
 /// was made in. All replicas hand in gradients of the same shapes in the same order and have the
 /// same options: each bucket is one call of the replica, compared with the others' before it goes
 /// (`mismatch` quotes both). Where the devices have no collectives in common the buckets go through

@@ -48,7 +48,7 @@ std::string to_string(input_replication mode);
 /// How input reaches the replicas.
 struct input_options {
   /// Put batches on the replica's device ahead of time. Unset: yes, where a replica is on a GPU.
-  /// Where all are on CPUs there is nothing to fetch, and steps are made ahead, by a lane of the
+  /// Where all are on CPUs there is nothing to fetch, and steps are made ahead, by a thread of the
   /// input, only where this is true.
   std::optional<bool> prefetch_to_device{};
   input_replication replication = input_replication::per_worker;

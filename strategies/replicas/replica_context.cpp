@@ -4,21 +4,21 @@
 #include <utility>
 
 #include <troupe/device/context.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
 #include <troupe/strategies/replicas/detail/gather_parts.hpp>
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
 #include <troupe/strategies/replicas/detail/replica_calls.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/replicas/detail/tensor_rows.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe {
 
+using detail::context_kind;
 using detail::innermost_mode;
-using detail::mode_kind;
-using detail::sync_state;
+using detail::replica_engine;
 
-replica_context::replica_context(std::shared_ptr<sync_state> state, std::uint32_t local)
+replica_context::replica_context(std::shared_ptr<replica_engine> state, std::uint32_t local)
   : state_{std::move(state)}, local_{local} {}
 
 std::uint32_t replica_context::replica_id_in_sync_group() const {
@@ -38,10 +38,10 @@ device_context& replica_context::device() {
 /// Throws `wrong_state` outside the function of this replica, naming the context that is active.
 void replica_context::check_current(const char* what) const {
   auto* mode = innermost_mode();
-  if (mode ? mode->kind == mode_kind::replica && mode->replica == this : state_->is_standard())
+  if (mode ? mode->kind == context_kind::replica && mode->replica == this : state_->is_standard())
     return;
   std::string text = std::string{what} + ": ";
-  if (!mode || mode->kind != mode_kind::replica)
+  if (!mode || mode->kind != context_kind::replica)
     text += "must be called inside a function that a strategy runs on its replicas";
   else if (mode->strategy != state_)
     text += "the replica context belongs to another strategy, " + state_->text() + ", "

@@ -33,7 +33,7 @@ struct replica_call;
 class replica_context {
 public:
   /// The constructor for the strategy.
-  replica_context(std::shared_ptr<detail::sync_state> state, std::uint32_t local);
+  replica_context(std::shared_ptr<detail::replica_engine> state, std::uint32_t local);
   replica_context(const replica_context&) = delete;
   replica_context& operator=(const replica_context&) = delete;
 
@@ -127,15 +127,15 @@ public:
   void set_placed(std::vector<std::shared_ptr<const detail::placed_input>> inputs);
   /// For variables: runs `f`, which the replicas with data have just run, on those without data
   /// too. Costs nothing in steps where all have data.
-  void tell_silent(std::function<void()> f);
+  void tell_empty_replicas(std::function<void()> f);
   /// For the strategy: makes the calls that the other replicas make, with no data of its own.
-  void stand_in(const std::vector<bool>& silent);
+  void follow_as_empty_replica(const std::vector<bool>& empty_replicas);
 
 private:
   friend class troupe::gradient_reducer;
-  bool stand_in_once(const std::vector<bool>& silent);
-  bool stand_in_on_device(const replica_call& next);
-  void stand_in_on_host(const replica_call& next);
+  bool follow_one_call_as_empty_replica(const std::vector<bool>& empty_replicas);
+  bool follow_on_device(const replica_call& next);
+  void follow_on_host(const replica_call& next);
   std::shared_ptr<void> merge(std::string what, std::shared_ptr<void> arguments,
                               detail::merge_body body);
   void check_current(const char* what) const;
@@ -158,7 +158,7 @@ private:
   std::uint32_t divisor() const { return live_ == 0 ? num_replicas_in_sync() : live_; }
   template <class T>
   T arithmetic(const reduction& op, const tensor& x);
-  const std::shared_ptr<detail::sync_state> state_;
+  const std::shared_ptr<detail::replica_engine> state_;
   const std::uint32_t local_;
   std::uint32_t live_ = 0; ///< 0: all
   /// Digest of the buckets that went in this run, which other processes must have sent as well.

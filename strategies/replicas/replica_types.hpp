@@ -24,8 +24,8 @@ class strategy;
 namespace detail {
 
 class placed_input;
-class sync_state;
-struct mode_frame;
+class replica_engine;
+struct context_frame;
 
 /// Arguments or results of a merge function: one for each local replica, by their common type.
 using merge_values = std::vector<std::shared_ptr<void>>;
@@ -33,12 +33,12 @@ using merge_values = std::vector<std::shared_ptr<void>>;
 using merge_body = std::function<merge_values(const merge_values&)>;
 
 /// Runs `body` on all local replicas of the strategy.
-void run_replicas(const std::shared_ptr<sync_state>& state,
+void run_replicas(const std::shared_ptr<replica_engine>& state,
                   std::function<void(replica_context&, std::uint32_t local)> body);
 /// What local replica `local` is in the group.
-value_context value_context_of(const sync_state& state, std::uint32_t local);
+value_context value_context_of(const replica_engine& state, std::uint32_t local);
 /// Throws `wrong_state` unless the caller may make the cross-replica call `what`.
-void require_cross_replica(const sync_state& state, const char* what);
+void require_cross_replica(const replica_engine& state, const char* what);
 
 /// The prefix of the names of variables made here.
 std::string name_prefix();
@@ -46,13 +46,13 @@ std::string name_prefix();
 /// Stands in cross-replica context of `of` while it lives, where names begin with `names`.
 class cross_replica_here {
 public:
-  explicit cross_replica_here(const std::shared_ptr<sync_state>& of,
+  explicit cross_replica_here(const std::shared_ptr<replica_engine>& of,
                               std::string names = name_prefix());
   ~cross_replica_here();
   cross_replica_here(const cross_replica_here&) = delete;
 
 private:
-  std::unique_ptr<mode_frame> frame_;
+  std::unique_ptr<context_frame> frame_;
 };
 
 template <class F, class... Xs>
@@ -69,9 +69,9 @@ using replica_result_t = std::decay_t<decltype(call_replica(
 
 /// Whether replica `i` has no data in an argument, and how many have; see `distributed_batch`.
 template <class X>
-bool is_silent(const X& x, std::size_t i) {
-  if constexpr (requires { nest<X>::is_silent(x, i); })
-    return nest<X>::is_silent(x, i);
+bool is_empty_replica(const X& x, std::size_t i) {
+  if constexpr (requires { nest<X>::is_empty_replica(x, i); })
+    return nest<X>::is_empty_replica(x, i);
   else
     return false;
 }

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe {
 

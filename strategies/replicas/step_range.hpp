@@ -9,7 +9,7 @@
 namespace troupe {
 
 namespace detail {
-class sync_state;
+class replica_engine;
 }
 
 /// The steps of a training loop that are still to do: `for (auto step : strategy.steps(900))`
@@ -21,7 +21,7 @@ class sync_state;
 class step_range {
 public:
   /// The constructor for `strategy::steps`.
-  step_range(std::shared_ptr<detail::sync_state> of, std::int64_t end)
+  step_range(std::shared_ptr<detail::replica_engine> of, std::int64_t end)
     : of_{std::move(of)}, end_{end} {}
 
   class iterator {
@@ -32,7 +32,7 @@ public:
     using pointer = const std::int64_t*;
     using reference = std::int64_t;
     iterator() = default;
-    iterator(std::shared_ptr<detail::sync_state> of, std::int64_t at, std::int64_t end)
+    iterator(std::shared_ptr<detail::replica_engine> of, std::int64_t at, std::int64_t end)
       : of_{std::move(of)}, at_{at}, end_{end} {}
     std::int64_t operator*() const { return at_; }
     /// Commits the step. Throws `wrong_state`, naming both steps, when something else has moved the
@@ -42,7 +42,7 @@ public:
     friend bool operator==(const iterator& x, std::default_sentinel_t) { return x.at_ >= x.end_; }
 
   private:
-    std::shared_ptr<detail::sync_state> of_{};
+    std::shared_ptr<detail::replica_engine> of_{};
     std::int64_t at_ = 0;
     std::int64_t end_ = 0;
   };
@@ -50,7 +50,7 @@ public:
   std::default_sentinel_t end() const { return {}; }
 
 private:
-  std::shared_ptr<detail::sync_state> of_;
+  std::shared_ptr<detail::replica_engine> of_;
   std::int64_t end_;
 };
 

@@ -2,22 +2,22 @@
 
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe {
 
+using detail::context_frame;
+using detail::context_kind;
 using detail::innermost_frame;
 using detail::innermost_mode;
-using detail::mode_frame;
-using detail::mode_kind;
-using detail::sync_state;
+using detail::replica_engine;
 
 // --- scopes
 
 strategy_scope::strategy_scope(const strategy& of)
-  : frame_{
-    std::make_unique<mode_frame>(mode_frame{.kind = mode_kind::scope, .strategy = of.state()})} {
+  : frame_{std::make_unique<context_frame>(
+    context_frame{.kind = context_kind::scope, .strategy = of.state()})} {
   auto* mode = innermost_mode();
   if (mode && mode->strategy != of.state()) {
     if (of.state()->is_standard())
@@ -27,7 +27,7 @@ strategy_scope::strategy_scope(const strategy& of)
     throw_failure(errc::wrong_state, "scope: two strategies are mixed: " + mode->strategy->text()
                                        + " is active, the scope is of " + of.to_string());
   }
-  if (mode && mode->kind == mode_kind::replica && !of.state()->is_standard())
+  if (mode && mode->kind == context_kind::replica && !of.state()->is_standard())
     throw_failure(errc::wrong_state, "scope: called inside a replica of " + of.to_string());
   push_frame(*frame_);
 }
@@ -44,10 +44,10 @@ void strategy_scope::exit() {
   auto* inner = innermost_frame();
   if (inner != frame_.get()) {
     const char* what = "another scope";
-    switch (inner ? inner->kind : mode_kind::scope) {
-      case mode_kind::device: what = "a device scope"; break;
-      case mode_kind::creator: what = "a variable creator's scope"; break;
-      case mode_kind::names: what = "a variable name scope"; break;
+    switch (inner ? inner->kind : context_kind::scope) {
+      case context_kind::device: what = "a device scope"; break;
+      case context_kind::creator: what = "a variable creator's scope"; break;
+      case context_kind::names: what = "a variable name scope"; break;
       default: break;
     }
     throw_failure(errc::wrong_state,
@@ -61,30 +61,30 @@ void strategy_scope::exit() {
 
 namespace detail {
 
-cross_replica_here::cross_replica_here(const std::shared_ptr<sync_state>& of, std::string names)
-  : frame_{std::make_unique<mode_frame>(
-    mode_frame{.kind = mode_kind::cross_replica, .strategy = of, .text = std::move(names)})} {
+cross_replica_here::cross_replica_here(const std::shared_ptr<replica_engine>& of, std::string names)
+  : frame_{std::make_unique<context_frame>(
+    context_frame{.kind = context_kind::cross_replica, .strategy = of, .text = std::move(names)})} {
   push_frame(*frame_);
 }
 
-cross_replica_here::~cross_replica_here() { (void)exchange_lane_local(frame_->outer); }
+cross_replica_here::~cross_replica_here() { (void)exchange_context_local(frame_->outer); }
 
-void run_replicas(const std::shared_ptr<sync_state>& state,
+void run_replicas(const std::shared_ptr<replica_engine>& state,
                   std::function<void(replica_context&, std::uint32_t)> body) {
   state->run([state, names = name_prefix(), body = std::move(body)](std::uint32_t local) {
     replica_context ctx{state, local};
     frame_here frame{
-      {.kind = mode_kind::replica, .strategy = state, .replica = &ctx, .text = names}};
+      {.kind = context_kind::replica, .strategy = state, .replica = &ctx, .text = names}};
     body(ctx, local);
   });
 }
 
-value_context value_context_of(const sync_state& state, std::uint32_t local) {
+value_context value_context_of(const replica_engine& state, std::uint32_t local) {
   return {.replica_id_in_sync_group = state.first_id() + local,
           .num_replicas_in_sync = state.count()};
 }
 
-void require_cross_replica(const sync_state& state, const char* what) {
+void require_cross_replica(const replica_engine& state, const char* what) {
   state.require_cross_replica(what);
 }
 
@@ -106,7 +106,7 @@ std::string strategy::status() const { return state_->status(); }
 
 namespace {
 
-void check_steps(const sync_state& of, const char* what, std::int64_t steps) {
+void check_steps(const replica_engine& of, const char* what, std::int64_t steps) {
   of.require_cross_replica(what);
   if (steps < 0)
     throw_failure(errc::invalid_argument, std::string{what} + ": " + std::to_string(steps)
@@ -132,7 +132,7 @@ void strategy::set_committed_steps(std::int64_t k) const {
 
 namespace {
 
-std::shared_ptr<sync_state> chosen() { return lane_kept<sync_state>(); }
+std::shared_ptr<replica_engine> chosen() { return context_kept<replica_engine>(); }
 
 /// Of the default strategy, for who asks outside any run.
 replica_context& standard_replica() {
@@ -156,8 +156,8 @@ bool in_cross_replica_context() {
   if (!mode)
     return chosen() != nullptr;
   // The default strategy's scope changes nothing.
-  return mode->kind != mode_kind::replica
-         && !(mode->kind == mode_kind::scope && mode->strategy->is_standard());
+  return mode->kind != context_kind::replica
+         && !(mode->kind == context_kind::scope && mode->strategy->is_standard());
 }
 
 replica_context* get_replica_context() {
@@ -177,7 +177,7 @@ void experimental_set_strategy(std::optional<strategy> to) {
   if (innermost_mode())
     throw_failure(errc::wrong_state,
                   "experimental_set_strategy: must not be called inside a strategy's scope");
-  keep_on_lane<sync_state>(to && !to->state()->is_standard() ? to->state() : nullptr);
+  keep_in_context<replica_engine>(to && !to->state()->is_standard() ? to->state() : nullptr);
 }
 
 } // namespace troupe

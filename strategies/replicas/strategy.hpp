@@ -41,7 +41,7 @@ public:
   void exit();
 
 private:
-  std::unique_ptr<detail::mode_frame> frame_;
+  std::unique_ptr<detail::context_frame> frame_;
 };
 
 /// How a computation is spread over replicas: the base of all synchronous strategies, and by itself
@@ -53,7 +53,7 @@ class strategy {
 public:
   /// The default strategy.
   strategy();
-  explicit strategy(std::shared_ptr<detail::sync_state> state) : state_{std::move(state)} {}
+  explicit strategy(std::shared_ptr<detail::replica_engine> state) : state_{std::move(state)} {}
 
   /// Number of replicas in all processes.
   std::uint32_t num_replicas_in_sync() const;
@@ -149,10 +149,10 @@ public:
   /// thread, never waits.
   std::string status() const;
 
-  const std::shared_ptr<detail::sync_state>& state() const { return state_; }
+  const std::shared_ptr<detail::replica_engine>& state() const { return state_; }
 
 protected:
-  std::shared_ptr<detail::sync_state> state_;
+  std::shared_ptr<detail::replica_engine> state_;
 };
 
 // --- the ambient strategy and context of the calling thread
@@ -184,32 +184,32 @@ auto strategy::run(F f, Args... args) const {
     F f;
     std::tuple<Args...> args;
     std::vector<std::optional<std::conditional_t<std::is_void_v<R>, bool, R>>> results;
-    std::vector<bool> silent;
+    std::vector<bool> empty_replicas;
     std::uint32_t live = 0;
     std::vector<std::shared_ptr<const detail::placed_input>> placed;
   };
   const auto n = num_local_replicas();
-  std::vector<bool> silent(n);
+  std::vector<bool> empty_replicas(n);
   std::uint32_t live = 0;
   for (std::size_t i = 0; i < n; ++i)
-    silent[i] = (detail::is_silent(args, i) || ...);
+    empty_replicas[i] = (detail::is_empty_replica(args, i) || ...);
   std::vector<std::shared_ptr<const detail::placed_input>> placed;
   (detail::note_live(args, live), ...);
   (detail::note_placed(args, placed), ...);
   std::vector<bool> absent;
-  if (std::find(silent.begin(), silent.end(), true) != silent.end())
-    absent = silent;
-  if (std::find(silent.begin(), silent.end(), false) == silent.end())
-    silent.assign(n, false); // nobody here whose calls they could make
-  // Shared with the lanes: one that hangs may outlive this call.
-  auto shared = std::make_shared<job>(
-    job{std::move(f), {std::move(args)...}, {}, std::move(silent), live, std::move(placed)});
+  if (std::find(empty_replicas.begin(), empty_replicas.end(), true) != empty_replicas.end())
+    absent = empty_replicas;
+  if (std::find(empty_replicas.begin(), empty_replicas.end(), false) == empty_replicas.end())
+    empty_replicas.assign(n, false); // nobody here whose calls they could make
+  // Shared with the threads: one that hangs may outlive this call.
+  auto shared = std::make_shared<job>(job{
+    std::move(f), {std::move(args)...}, {}, std::move(empty_replicas), live, std::move(placed)});
   shared->results.resize(n);
   detail::run_replicas(state_, [shared](replica_context& ctx, std::uint32_t local) {
     ctx.set_live(shared->live);
     ctx.set_placed(shared->placed);
-    if (shared->silent[local]) {
-      ctx.stand_in(shared->silent);
+    if (shared->empty_replicas[local]) {
+      ctx.follow_as_empty_replica(shared->empty_replicas);
       if constexpr (std::is_void_v<R>)
         return;
       else if constexpr (std::is_default_constructible_v<R>)

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <troupe/actors/replicas/worker_links.hpp>
+#include <troupe/actors/replicas/worker_rendezvous.hpp>
 #include <troupe/core/failure_codec.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/transport/collective_group.hpp>
@@ -11,7 +11,7 @@ namespace troupe::detail {
 
 namespace {
 
-void call(const sync_state& of, const std::string& what, const worker_operation& body) {
+void call(const replica_engine& of, const std::string& what, const worker_operation& body) {
   of.require_cross_replica(what.c_str());
   const auto& options = of.options();
   if (options.links)
@@ -21,12 +21,12 @@ void call(const sync_state& of, const std::string& what, const worker_operation&
 
 } // namespace
 
-void worker_barrier(const sync_state& of, const std::string& what) {
+void worker_barrier(const replica_engine& of, const std::string& what) {
   call(of, what,
        [](collective_group& group, const collective_options& how) { return group.barrier(how); });
 }
 
-std::vector<std::string> exchange_texts(const sync_state& of, const std::string& mine,
+std::vector<std::string> exchange_texts(const replica_engine& of, const std::string& mine,
                                         const std::string& what) {
   std::vector<std::string> out{mine};
   call(of, what, [&](collective_group& group, const collective_options& how) -> result<void> {
@@ -39,13 +39,13 @@ std::vector<std::string> exchange_texts(const sync_state& of, const std::string&
   return out;
 }
 
-void take_from_chief(const sync_state& of, tensor& x, const std::string& what) {
+void take_from_chief(const replica_engine& of, tensor& x, const std::string& what) {
   call(of, what, [&](collective_group& group, const collective_options& how) {
     return group.broadcast(x, 0, how);
   });
 }
 
-std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::string& what) {
+std::int64_t largest_of(const replica_engine& of, std::int64_t mine, const std::string& what) {
   auto x = tensor::scalar(mine);
   call(of, what, [&](collective_group& group, const collective_options& how) {
     return group.all_reduce(x, reduce_op::max, how);
@@ -53,9 +53,9 @@ std::int64_t largest_of(const sync_state& of, std::int64_t mine, const std::stri
   return x.item<std::int64_t>();
 }
 
-std::string encode_outcome(const sync_state& of, const std::optional<failure>& why,
+std::string encode_outcome(const replica_engine& of, const std::optional<failure>& why,
                            const std::string& made) {
-  return why ? "1" + encode_failure(sync_state::from(of.own_origin(), *why)) : "0" + made;
+  return why ? "1" + encode_failure(replica_engine::from(of.own_origin(), *why)) : "0" + made;
 }
 
 result<std::string> decode_outcome(const std::string& text) {
@@ -77,13 +77,13 @@ failure of_worker(std::size_t worker, failure why) {
   return why;
 }
 
-std::string chiefs_outcome(const sync_state& of, const std::optional<failure>& why,
+std::string chiefs_outcome(const replica_engine& of, const std::optional<failure>& why,
                            const std::string& made, const std::string& what) {
   return decode_outcome(exchange_texts(of, encode_outcome(of, why, made), what)[0])
     .value_or_throw();
 }
 
-void agree(const sync_state& of, const std::optional<failure>& why, const std::string& what) {
+void agree(const replica_engine& of, const std::optional<failure>& why, const std::string& what) {
   const auto told = exchange_texts(of, encode_outcome(of, why), what);
   for (std::size_t w = 0; w < told.size(); ++w)
     if (auto end = decode_outcome(told[w]); !end)
@@ -91,7 +91,7 @@ void agree(const sync_state& of, const std::optional<failure>& why, const std::s
                                     : std::move(end.error()));
 }
 
-tensor reduce_over_workers(const sync_state& of, const reduction& op, const tensor& value,
+tensor reduce_over_workers(const replica_engine& of, const reduction& op, const tensor& value,
                            std::optional<std::vector<std::int64_t>> axis) {
   const bool mean = op.op == reduce_op::mean;
   std::int64_t elements = 1;

@@ -10,7 +10,7 @@ chief_role::chief_role(const process_context& context)
   : context_{context}, dialer_{context.host.env(), context.options}, seat_{context} {}
 
 step_needs chief_role::needs() const {
-  return {.threads = context_.options.lanes_per_worker, .runs_steps_here = false};
+  return {.threads = context_.options.threads_per_worker, .runs_steps_here = false};
 }
 
 namespace {
@@ -32,9 +32,9 @@ membership_actor_options chief_role::published_membership() {
   // links come where the data plane listens, at another port
   control_ = std::make_shared<control_plane>(
     context_.host.env(), context_.host.system(),
-    control_lane_options{.address = with_free_port(options.data_listen_address),
-                         .cluster = options.cluster_name,
-                         .token = options.token});
+    control_event_loop_options{.address = with_free_port(options.data_listen_address),
+                               .cluster = options.cluster_name,
+                               .token = options.token});
   out.link_address = control_->open().value_or_throw();
   return out;
 }
@@ -44,9 +44,9 @@ coordinator_seat::ways chief_role::ways_to_servers() {
             [this](std::uint32_t server, term_no term) {
               return dialer_.connect(seat_.server_member(server), server, program_origin(), term);
             },
-          .open_vault =
+          .open_snapshot_reader =
             [this](std::uint32_t server, term_no term) {
-              return dialer_.open_vault(seat_.server_member(server), server, term);
+              return dialer_.open_snapshot_reader(seat_.server_member(server), server, term);
             },
           .others_join = true};
 }

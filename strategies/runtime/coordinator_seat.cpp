@@ -49,11 +49,11 @@ coordinator_options coordinator_seat::coordinator_settings() const {
   coordinator_options out{.server_tasks = options.server_tasks,
                           .servers = options.servers,
                           .start_workers = options.start_workers,
-                          .lanes = options.lanes_per_worker,
+                          .threads = options.threads_per_worker,
                           .request_ms = static_cast<std::uint64_t>(to_ms(options.request_timeout)),
                           .quiesce_ms_max = options.quiesce_ms_max,
                           .cancel_grace_ms = options.cancel_grace_ms,
-                          .max_strikes = options.max_strikes};
+                          .max_failed_attempts = options.max_failed_attempts};
   out.on_member = options.on_member;
   out.say = context_.host.notices(options);
   out.queue.queue_len_max = options.queue_len_max;
@@ -90,9 +90,9 @@ caf::strong_actor_ptr coordinator_seat::start_coordinator(coordinator_options se
     spawn_coordinator(context_.host.system(), env, shared_, membership_, std::move(settings));
   context_.ends.follow(actor);
   auto handle = caf::actor_cast<caf::strong_actor_ptr>(actor);
-  cluster_ = std::make_shared<cluster>(env, shared_, std::move(actor), server_tasks_of(options),
-                                       std::move(to.connect), std::move(to.open_vault),
-                                       options.request_timeout);
+  cluster_ = std::make_shared<coordinator_client>(
+    env, shared_, std::move(actor), server_tasks_of(options), std::move(to.connect),
+    std::move(to.open_snapshot_reader), options.request_timeout);
   cluster_->expect_workers(worker_tasks_of(options), to.others_join);
   return handle;
 }

@@ -8,11 +8,11 @@
 namespace troupe::detail {
 
 step_needs embedded_role::needs() const {
-  return {.threads = context_.options.workers * context_.options.lanes_per_worker};
+  return {.threads = context_.options.workers * context_.options.threads_per_worker};
 }
 
 std::uint32_t embedded_role::first_thread(std::uint32_t worker) const {
-  return worker * context_.options.lanes_per_worker;
+  return worker * context_.options.threads_per_worker;
 }
 
 member_options embedded_role::settings_of(const local_member& local) const {
@@ -48,9 +48,9 @@ void embedded_role::start(process_devices& devices, runtime_services&) {
     {.connect = [this](
                   std::uint32_t server,
                   term_no) { return reach_store<server_link, local_server_link>(stores_, server); },
-     .open_vault =
+     .open_snapshot_reader =
        [this](std::uint32_t server, term_no) {
-         return reach_store<server_vault, local_server_vault>(stores_, server);
+         return reach_store<snapshot_reader, local_snapshot_reader>(stores_, server);
        }});
   start_servers();
   start_workers(devices);
@@ -87,9 +87,9 @@ void embedded_role::start_worker(std::uint32_t index, const process_devices& dev
   };
   const auto actor = spawn_worker(context_.host.system(), context_.host.env(),
                                   {.member = settings_of(local),
-                                   .lanes = std::move(threads),
+                                   .threads = std::move(threads),
                                    .routes = routes,
-                                   .lanes_out = local.take_threads()});
+                                   .threads_out = local.take_threads()});
   context_.ends.follow(actor);
   follow_worker(actor, local, alive);
   devices.watch(first_thread(index), actor);

@@ -3,7 +3,7 @@
 namespace troupe {
 
 struct remote_state;
-class cluster;
+class coordinator_client;
 class cluster_coordinator;
 class parameter_server_strategy;
 class runtime;

@@ -18,8 +18,8 @@ member_options local_member::settings(const runtime_options& options) const {
           .admitted = admitted_};
 }
 
-std::shared_ptr<std::shared_ptr<worker_lanes>> local_member::take_threads() {
-  threads_ = std::make_shared<std::shared_ptr<worker_lanes>>();
+std::shared_ptr<std::shared_ptr<worker_executor>> local_member::take_threads() {
+  threads_ = std::make_shared<std::shared_ptr<worker_executor>>();
   return threads_;
 }
 

@@ -63,7 +63,7 @@ bool member_role::end(time_point deadline, const cluster_end&) {
 // --- parameter server
 
 step_needs server_role::needs() const {
-  return {.threads = context().options.lanes_per_worker, .runs_steps_here = false};
+  return {.threads = context().options.threads_per_worker, .runs_steps_here = false};
 }
 
 void server_role::start(process_devices&, runtime_services&) {
@@ -100,7 +100,7 @@ void server_role::close() {
 worker_role::worker_role(const process_context& context)
   : member_role{context}, dialer_{context.host.env(), context.options} {}
 
-step_needs worker_role::needs() const { return {.threads = context().options.lanes_per_worker}; }
+step_needs worker_role::needs() const { return {.threads = context().options.threads_per_worker}; }
 
 worker_actor_options worker_role::settings(const process_devices& devices) {
   auto& local = make_local();
@@ -108,7 +108,7 @@ worker_actor_options worker_role::settings(const process_devices& devices) {
   threads.report_batch = 48;
   return {
     .member = networked_settings(),
-    .lanes = std::move(threads),
+    .threads = std::move(threads),
     .routes = [this](auto current,
                      const std::string& data_address) { return routes(current, data_address); },
     .dial =
@@ -122,7 +122,7 @@ worker_actor_options worker_role::settings(const process_devices& devices) {
       },
     .own_process = true,
     .say = context().host.notices(context().options),
-    .lanes_out = local.take_threads()};
+    .threads_out = local.take_threads()};
 }
 
 void worker_role::start(process_devices& devices, runtime_services&) {
@@ -130,7 +130,8 @@ void worker_role::start(process_devices& devices, runtime_services&) {
   const auto& host = context().host;
   control_ = std::make_shared<control_plane>(
     host.env(), host.system(),
-    control_lane_options{.address = {}, .cluster = options.cluster_name, .token = options.token});
+    control_event_loop_options{
+      .address = {}, .cluster = options.cluster_name, .token = options.token});
   const auto actor = spawn_worker(host.system(), host.env(), settings(devices));
   context().ends.follow(actor);
   devices.watch(0, actor);

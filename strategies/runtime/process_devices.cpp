@@ -39,18 +39,20 @@ void process_devices::open_named() {
   }
 }
 
-worker_lanes_options process_devices::threads_of(const task_id& task, std::uint32_t first) const {
+worker_executor_options process_devices::threads_of(const task_id& task,
+                                                    std::uint32_t first) const {
   return {.task = task,
-          .lanes = options_.lanes_per_worker,
+          .threads = options_.threads_per_worker,
           .effect_once = options_.effect_once,
           .request_max = options_.request_timeout,
           .device_of = [plane = plane_, all = for_steps_,
-                        first](std::uint32_t lane) -> result<std::shared_ptr<device_context>> {
-            const auto& id = all[(first + lane) % all.size()];
+                        first](std::uint32_t thread) -> result<std::shared_ptr<device_context>> {
+            const auto& id = all[(first + thread) % all.size()];
             auto made = plane->open(id);
             if (!made)
               return made.error();
-            return device_context::make(std::move(*made), "lane." + std::to_string(first + lane));
+            return device_context::make(std::move(*made),
+                                        "compute." + std::to_string(first + thread));
           }};
 }
 
@@ -74,8 +76,8 @@ private:
 
 void process_devices::watch(std::uint32_t first, const worker_actor& worker) const {
   auto watcher = std::make_shared<worker_watcher>(worker);
-  for (std::uint32_t lane = 0; lane < options_.lanes_per_worker; ++lane)
-    plane_->watch(for_steps_[(first + lane) % for_steps_.size()], watcher);
+  for (std::uint32_t thread = 0; thread < options_.threads_per_worker; ++thread)
+    plane_->watch(for_steps_[(first + thread) % for_steps_.size()], watcher);
 }
 
 } // namespace troupe::detail

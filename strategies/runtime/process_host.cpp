@@ -15,7 +15,7 @@ process_host::process_host(const runtime_options& options, caf::actor_system* sy
     transport_{make_host_transport(
       ports_->clock(), {.shared_memory = options.shared_memory, .trace = options.trace})},
     own_env_{std::make_unique<environment>(
-      environment{ports_->clock(), ports_->random(), ports_->storage(), ports_->lanes(),
+      environment{ports_->clock(), ports_->random(), ports_->storage(), ports_->threads(),
                   ports_->waits(), *transport_, options.trace})},
     env_{own_env_.get()},
     own_ports_{true} {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <troupe/strategies/runtime/detail/cluster.hpp>
+#include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 
 namespace troupe {
 

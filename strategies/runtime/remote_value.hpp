@@ -20,7 +20,7 @@ namespace troupe {
 class remote_handle {
 public:
   remote_handle() = default;
-  remote_handle(std::shared_ptr<remote_state> state, std::shared_ptr<cluster> cluster)
+  remote_handle(std::shared_ptr<remote_state> state, std::shared_ptr<coordinator_client> cluster)
     : state_{std::move(state)}, cluster_{std::move(cluster)} {}
   /// The value's bytes; waits for them. Throws the closure's own error; `cancelled` when it was
   /// cancelled; `aborted` when the value went with its worker; `unavailable` when the runtime has
@@ -36,7 +36,7 @@ public:
 
 private:
   std::shared_ptr<remote_state> state_{};
-  std::shared_ptr<cluster> cluster_{};
+  std::shared_ptr<coordinator_client> cluster_{};
 };
 
 /// The result of a scheduled closure, at the coordinator. Copies share it. When the last copy goes

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <troupe/strategies/runtime/detail/cluster.hpp>
+#include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 #include <troupe/strategies/runtime/detail/runtime_process.hpp>
 
 // The handle. What it does stands in runtime_process and in the roles of processes.
@@ -62,6 +62,6 @@ const std::shared_ptr<detail::runtime_services>& runtime::services() const {
   return process_->services();
 }
 
-std::shared_ptr<cluster> runtime::owner() const { return process_->role().owner(); }
+std::shared_ptr<coordinator_client> runtime::owner() const { return process_->role().owner(); }
 
 } // namespace troupe

@@ -111,7 +111,7 @@ public:
   /// runtime.
   const environment& env() const;
   /// The coordinator's process and the services of the runtime, for the strategies.
-  std::shared_ptr<cluster> owner() const;
+  std::shared_ptr<coordinator_client> owner() const;
   const std::shared_ptr<detail::runtime_services>& services() const;
 
 private:

@@ -96,7 +96,7 @@ flag_table flags_of(runtime_options& options, cluster_flags& cluster) {
     {"--task",
      {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
       "task of this process: chief, worker:N or evaluator (synchronous programs)",
-      program_kind::equals}},
+      program_kind::peers}},
     {"--troupe-task",
      {[&](auto&, auto& v) { cluster.task = v; }, "TASK",
       "task of this process: chief, worker:N or ps:N (default: from TF_CONFIG)"}},
@@ -122,8 +122,8 @@ flag_table flags_of(runtime_options& options, cluster_flags& cluster) {
     {"--troupe-cluster-name",
      {[&](auto&, auto& v) { options.cluster_name = v; }, "NAME",
       "name of the cluster; members with another name are refused (default troupe)", servers}},
-    {"--troupe-lanes",
-     {[&](auto& f, auto& v) { options.lanes_per_worker = flag_number(f, v); }, "N",
+    {"--troupe-threads",
+     {[&](auto& f, auto& v) { options.threads_per_worker = flag_number(f, v); }, "N",
       "closures that a worker runs concurrently (default 1)"}},
     {"--troupe-device",
      {[&](auto& f, auto& v) { options.devices.push_back(flag_device(f, v)); }, "DEVICE",
@@ -162,7 +162,7 @@ bool is_ours(const std::string& name, const flag_table& flags, program_kind by) 
   }
   if (!at->second.of || at->second.of == by)
     return true;
-  if (by == program_kind::equals)
+  if (by == program_kind::peers)
     throw_failure(errc::bad_config,
                   name
                     + " is not supported: this program has no parameter servers and no "
@@ -185,6 +185,8 @@ runtime_flags::runtime_flags(int argc, char** argv, program_kind by) {
       value = name.substr(equals + 1);
       name.resize(equals);
     }
+    if (name == "--troupe-lanes") // its former name
+      name = "--troupe-threads";
     if (name == help_flag) {
       std::fputs(help().c_str(), stdout);
       std::exit(0);

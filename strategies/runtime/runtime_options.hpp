@@ -33,14 +33,14 @@ struct runtime_options {
   std::vector<std::uint32_t> server_tasks{};
   /// Indices of the worker tasks, ascending; empty: 0 to workers - 1.
   std::vector<std::uint32_t> worker_tasks{};
-  /// Compute lanes of a worker: closures that it runs at once.
-  std::uint32_t lanes_per_worker = 1;
+  /// Compute threads of a worker: closures that it runs at once.
+  std::uint32_t threads_per_worker = 1;
 
-  /// Devices that steps run on, "cpu:0" or "gpu:1"; the lanes of all workers here take turns over
-  /// them. Empty: cpu:0, cpu:1, ... for the lanes, opened when a step first asks. Named ones are
+  /// Devices that steps run on, "cpu:0" or "gpu:1"; the threads of all workers here take turns over
+  /// them. Empty: cpu:0, cpu:1, ... for the threads, opened when a step first asks. Named ones are
   /// opened at start: `device_unavailable` says what there is. Flag: `--troupe-device`, once each.
   std::vector<std::string> devices{};
-  /// CPU devices of this process; 0: one for each lane.
+  /// CPU devices of this process; 0: one for each thread.
   std::uint32_t cpu_devices = 0;
   /// Work on a device that is not done after this long counts as hung: the device is given up, and
   /// its worker with it.
@@ -67,7 +67,7 @@ struct runtime_options {
   /// them.
   std::map<task_id, std::string> task_addresses{};
 
-  // processes of equals, which all run the same program
+  // processes of peer workers, which all run the same program
   /// "host:port" of every worker, in order of their ids; empty: this is none of them. Such a
   /// runtime has devices and no parameter-server cluster: for synchronous strategies.
   std::vector<std::string> peers{};
@@ -93,7 +93,7 @@ struct runtime_options {
   /// Closures that may wait in the queue; `schedule` waits at this bound.
   std::size_t queue_len_max = 1024;
   /// Workers that may die while they run a closure before it fails as `poisoned`; 0: any number.
-  std::uint32_t max_strikes = 5;
+  std::uint32_t max_failed_attempts = 5;
   /// How long a step may go on after its closure was cancelled, before it is given up.
   std::uint64_t cancel_grace_ms = static_cast<std::uint64_t>(to_ms(limits::cancel_grace));
   /// A save waits for running closures, and fails once one of them has shown no progress (no call

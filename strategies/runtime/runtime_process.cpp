@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <troupe/core/execution_context.hpp>
 #include <troupe/core/exit_code.hpp>
-#include <troupe/core/lane_context.hpp>
 #include <troupe/strategies/runtime/detail/make_role.hpp>
 #include <troupe/strategies/runtime/detail/validate.hpp>
 

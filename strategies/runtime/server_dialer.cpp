@@ -1,6 +1,6 @@
 #include <troupe/strategies/runtime/detail/server_dialer.hpp>
 
-#include <troupe/actors/data_plane/server_caller.hpp>
+#include <troupe/actors/data_plane/server_rpc.hpp>
 #include <troupe/actors/support/failure_classifier.hpp>
 
 namespace troupe::detail {
@@ -36,17 +36,17 @@ result<std::unique_ptr<server_link>> server_dialer::connect(const member& server
   return remote_server_link::connect(env_, *peer, after(env_.clock.now(), request_timeout_));
 }
 
-result<std::unique_ptr<server_vault>> server_dialer::open_vault(const member& server,
-                                                                std::uint32_t index,
-                                                                term_no term) const {
+result<std::unique_ptr<snapshot_reader>> server_dialer::open_snapshot_reader(const member& server,
+                                                                             std::uint32_t index,
+                                                                             term_no term) const {
   auto peer = peer_of(server, index, program_origin(), term);
   if (!peer)
     return peer.error();
-  auto caller = server_caller::connect(env_, *peer, after(env_.clock.now(), request_timeout_),
-                                       request_timeout_);
+  auto caller =
+    server_rpc::connect(env_, *peer, after(env_.clock.now(), request_timeout_), request_timeout_);
   if (!caller)
     return caller.error();
-  return std::unique_ptr<server_vault>{std::move(*caller)};
+  return std::unique_ptr<snapshot_reader>{std::move(*caller)};
 }
 
 } // namespace troupe::detail

@@ -85,7 +85,7 @@ runtime_options runtime::synchronous_options(std::shared_ptr<const cluster_resol
 runtime_options runtime::synchronous_options_from_args(int argc, char** argv) {
   auto options = detail::options_of_environment();
   detail::cluster_flags cluster;
-  detail::runtime_flags{argc, argv, detail::program_kind::equals}.apply(options, cluster);
+  detail::runtime_flags{argc, argv, detail::program_kind::peers}.apply(options, cluster);
   const bool from_file = !cluster.file.empty();
   auto config = from_file ? detail::config_of_file(cluster.file) : detail::config_of_environment();
   if (from_file && !config.cluster)

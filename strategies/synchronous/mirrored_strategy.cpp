@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/synchronous/detail/own_devices.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
 
@@ -11,14 +11,15 @@ namespace troupe {
 
 namespace {
 
+using detail::replica_engine;
 using detail::strategy_kind;
 using detail::sync_options;
-using detail::sync_state;
 
-std::shared_ptr<sync_state> made(runtime& rt, sync_options options, const replica_options& how) {
+std::shared_ptr<replica_engine> made(runtime& rt, sync_options options,
+                                     const replica_options& how) {
   options.collective_timeout = how.collective_timeout;
   options.grace_ms = how.grace_ms;
-  auto out = std::make_shared<sync_state>(rt.services(), std::move(options));
+  auto out = std::make_shared<replica_engine>(rt.services(), std::move(options));
   out->follow_runtime();
   return out;
 }

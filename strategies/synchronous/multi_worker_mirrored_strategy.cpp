@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/detail/worker_calls.hpp>
 #include <troupe/strategies/synchronous/detail/own_devices.hpp>
 
@@ -11,8 +11,8 @@ namespace troupe {
 
 namespace {
 
+using detail::replica_engine;
 using detail::sync_options;
-using detail::sync_state;
 
 constexpr const char* name = "multi_worker_mirrored_strategy";
 
@@ -46,8 +46,8 @@ wait_listener wait_listener_of(runtime& rt, const multi_worker_options& how) {
   };
 }
 
-std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
-                                 std::shared_ptr<const cluster_resolver> resolver = {}) {
+std::shared_ptr<replica_engine> made(runtime& rt, const multi_worker_options& how,
+                                     std::shared_ptr<const cluster_resolver> resolver = {}) {
   const auto& given = rt.options();
   if (given.peers.empty())
     throw_failure(errc::bad_config,
@@ -68,7 +68,7 @@ std::shared_ptr<sync_state> made(runtime& rt, const multi_worker_options& how,
         meeting, {.what = name, .devices = static_cast<std::uint32_t>(options.devices.size())},
         after(rt.env().clock.now(), how.start_timeout), options.on_wait)
         .value_or_throw();
-  auto out = std::make_shared<sync_state>(rt.services(), std::move(options));
+  auto out = std::make_shared<replica_engine>(rt.services(), std::move(options));
   out->follow_runtime();
   return out;
 }

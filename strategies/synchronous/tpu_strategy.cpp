@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/synchronous/detail/own_devices.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 
@@ -13,9 +13,9 @@ namespace troupe {
 
 namespace {
 
+using detail::replica_engine;
 using detail::strategy_kind;
 using detail::sync_options;
-using detail::sync_state;
 
 std::vector<std::string> cores_of(runtime& rt, const tpu_options& options) {
   if (!options.devices.empty())
@@ -50,8 +50,8 @@ std::vector<std::uint32_t> order_of_devices(const std::vector<std::uint32_t>& nu
   return out;
 }
 
-std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignment,
-                                 const tpu_options& options) {
+std::shared_ptr<replica_engine> made(runtime& rt, const device_assignment& assignment,
+                                     const tpu_options& options) {
   const auto cores = cores_of(rt, options);
   const auto& slice = assignment.where();
   if (slice.num_tasks() != 1)
@@ -80,7 +80,7 @@ std::shared_ptr<sync_state> made(runtime& rt, const device_assignment& assignmen
     out.input_order = order_of_devices(first_cores);
   out.collective_timeout = options.replicas.collective_timeout;
   out.grace_ms = options.replicas.grace_ms;
-  auto state = std::make_shared<sync_state>(rt.services(), std::move(out));
+  auto state = std::make_shared<replica_engine>(rt.services(), std::move(out));
   state->follow_runtime();
   return state;
 }
@@ -100,7 +100,7 @@ tpu_strategy::tpu_strategy(runtime& rt, tpu_options options)
 
 std::uint32_t tpu_strategy::here(const char* what) const {
   auto* mode = detail::innermost_mode();
-  if (!mode || mode->kind != detail::mode_kind::replica || mode->strategy != state_)
+  if (!mode || mode->kind != detail::context_kind::replica || mode->strategy != state_)
     throw_failure(errc::wrong_state,
                   std::string{what} + ": must be called inside a replica of " + to_string());
   return mode->replica->replica_id_in_sync_group() - state_->first_id();

@@ -5,16 +5,16 @@
 #include <utility>
 
 #include <troupe/core/environment.hpp>
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
 
 namespace troupe {
 
+using detail::context_kind;
 using detail::innermost_mode;
-using detail::mode_kind;
-using detail::sync_state;
+using detail::replica_engine;
 using detail::variable_core;
 
 // --- the handle
@@ -211,7 +211,7 @@ void check(const distributed_variable_options& o) {
 }
 
 /// In cross-replica context of `of`.
-distributed_variable make_for(const std::shared_ptr<sync_state>& of,
+distributed_variable make_for(const std::shared_ptr<replica_engine>& of,
                               distributed_variable_options options) {
   if (options.name.empty())
     options.name = "variable_" + std::to_string(of->next_variable());
@@ -274,13 +274,13 @@ namespace {
 
 using creators = std::vector<std::shared_ptr<const detail::scoped_creator>>;
 
-/// Of this lane, innermost first.
+/// Of this thread, innermost first.
 creators creators_here() {
   creators out;
   for (auto* at = detail::innermost_frame(); at; at = at->outer) {
-    if (at->kind == mode_kind::replica && !at->strategy->is_inline())
+    if (at->kind == context_kind::replica && !at->strategy->is_inline())
       break; // what is around the run is asked where the run was called
-    if (at->kind == mode_kind::creator)
+    if (at->kind == context_kind::creator)
       out.push_back(at->creator);
   }
   return out;
@@ -295,16 +295,16 @@ distributed_variable ask(const creators& all, std::size_t at, const next_creator
     std::move(options));
 }
 
-/// The logical device of the scope around, on this lane.
+/// The logical device of the scope around, on this thread.
 void place_here(distributed_variable_options& options) {
   for (auto* at = detail::innermost_frame(); at && !options.logical_device; at = at->outer) {
-    if (at->kind == mode_kind::replica && !at->strategy->is_inline())
+    if (at->kind == context_kind::replica && !at->strategy->is_inline())
       break;
     options.logical_device = at->logical;
   }
 }
 
-distributed_variable make_in_cross(const std::shared_ptr<sync_state>& of,
+distributed_variable make_in_cross(const std::shared_ptr<replica_engine>& of,
                                    distributed_variable_options options) {
   place_here(options);
   return ask(
@@ -344,7 +344,7 @@ distributed_variable make_variable(distributed_variable_options options) {
                                        + " are on its servers; use create_variable");
   place_here(options);
   auto* mode = innermost_mode();
-  if (!mode || mode->kind != mode_kind::replica || of->is_inline())
+  if (!mode || mode->kind != context_kind::replica || of->is_inline())
     return make_in_cross(of, std::move(options));
   return ask(
     creators_here(), 0,

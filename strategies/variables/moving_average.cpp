@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 #include <troupe/strategies/variables/strategy_extended.hpp>
 
@@ -132,7 +132,7 @@ void exponential_moving_average::apply(const distributed_variables& variables,
     decay = std::min(decay, (1 + n) / (10 + n));
   }
   auto* mode = detail::innermost_mode();
-  if (!mode || mode->kind != detail::mode_kind::replica)
+  if (!mode || mode->kind != detail::context_kind::replica)
     return apply_here(variables, decay);
   mode->replica->merge_call(
     [self = *this, variables, decay](strategy&) mutable { self.apply_here(variables, decay); });

@@ -29,7 +29,7 @@ void apply_reduced(replica_context& ctx, const distributed_variables& variables,
   for (std::size_t i = 0; i < variables.size(); ++i) // all, or none changes
     variables[i].core()->check_gradient(gradients[i]);
   apply_all(variables, gradients);
-  ctx.tell_silent([variables, gradients] { apply_all(variables, gradients); });
+  ctx.tell_empty_replicas([variables, gradients] { apply_all(variables, gradients); });
   if (std::ranges::any_of(variables, [](const auto& v) { return v.core()->is_shared(); }))
     ctx.barrier(); // whoever reads next sees it
 }

@@ -9,8 +9,8 @@
 
 #include <troupe/core/random.hpp>
 #include <troupe/kernels/random_init.hpp>
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe {
 
@@ -18,7 +18,7 @@ namespace detail {
 
 /// Counters are in words of 32 bits, multiples of a block of four.
 struct generator_state {
-  std::shared_ptr<sync_state> of{};
+  std::shared_ptr<replica_engine> of{};
   mutable std::mutex mutex{};
   std::uint64_t key = 0;
   /// Of stream 0: cross-replica context's, or all there is when made outside. Replicas' draws don't
@@ -31,8 +31,8 @@ struct generator_state {
 
 namespace {
 
+using detail::context_kind;
 using detail::generator_state;
-using detail::mode_kind;
 
 constexpr std::uint64_t block_words = 4;
 /// Below 2^62: a counter fits an i64, and no draw passes it in a lifetime.
@@ -66,9 +66,9 @@ std::optional<std::size_t> counter_of_caller(const generator_state& state) {
     throw_failure(errc::wrong_state,
                   "random_generator: two strategies are mixed: the generator is of "
                     + state.of->text() + ", " + mode->strategy->text() + " is active");
-  if (mode->kind == mode_kind::replica)
+  if (mode->kind == context_kind::replica)
     return mode->replica->replica_id_in_sync_group() - state.of->first_id();
-  if (mode->kind == mode_kind::update)
+  if (mode->kind == context_kind::update)
     return std::min<std::size_t>(mode->update_index, state.counters.size() - 1);
   return std::nullopt;
 }

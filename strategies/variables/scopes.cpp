@@ -2,25 +2,26 @@
 
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/replica_context.hpp>
 
 namespace troupe {
 
+using detail::context_frame;
+using detail::context_kind;
 using detail::innermost_frame;
-using detail::mode_frame;
-using detail::mode_kind;
 
-lane_scope::lane_scope(mode_frame frame) : frame_{std::make_unique<mode_frame>(std::move(frame))} {
+context_scope::context_scope(context_frame frame)
+  : frame_{std::make_unique<context_frame>(std::move(frame))} {
   push_frame(*frame_);
 }
 
-lane_scope::~lane_scope() { detail::drop_frame(*frame_); }
+context_scope::~context_scope() { detail::drop_frame(*frame_); }
 
 device_scope::device_scope(std::string_view name)
-  : lane_scope{
-    {.kind = mode_kind::device, .text = to_string(parse_device_name(name).value_or_throw())}} {}
+  : context_scope{
+    {.kind = context_kind::device, .text = to_string(parse_device_name(name).value_or_throw())}} {}
 
 namespace {
 
@@ -35,7 +36,7 @@ const std::string& checked_scope_name(const std::string& name) {
 } // namespace
 
 name_scope::name_scope(const std::string& name)
-  : lane_scope{{.kind = mode_kind::names, .text = checked_scope_name(name)}} {}
+  : context_scope{{.kind = context_kind::names, .text = checked_scope_name(name)}} {}
 
 namespace {
 
@@ -49,21 +50,21 @@ std::shared_ptr<const detail::scoped_creator> checked_creator(variable_creator c
 } // namespace
 
 variable_creator_scope::variable_creator_scope(variable_creator creator)
-  : lane_scope{{.kind = mode_kind::creator,
-                .text = "variable creator",
-                .creator = checked_creator(std::move(creator))}} {}
+  : context_scope{{.kind = context_kind::creator,
+                   .text = "variable creator",
+                   .creator = checked_creator(std::move(creator))}} {}
 
 namespace {
 
 /// What a frame says about the device, if it does.
-std::optional<device_name> device_of(const mode_frame& frame) {
+std::optional<device_name> device_of(const context_frame& frame) {
   switch (frame.kind) {
-    case mode_kind::device:
-    case mode_kind::update:
+    case context_kind::device:
+    case context_kind::update:
       if (!frame.text.empty())
         return parse_device_name(frame.text).value_or_throw();
       return {};
-    case mode_kind::replica:
+    case context_kind::replica:
       if (frame.replica && !frame.strategy->is_standard())
         return parse_device_name(frame.replica->devices()[0]).value_or_throw();
       return {};
@@ -86,7 +87,7 @@ std::string current_name_scope() { return detail::name_prefix(); }
 std::string scoped_name(const std::string& name) {
   auto [own, around] = detail::own_names();
   std::string out = around ? around->text : std::string{};
-  if (around && around->kind == mode_kind::replica && around->replica)
+  if (around && around->kind == context_kind::replica && around->replica)
     if (const auto id = around->replica->replica_id_in_sync_group(); id > 0)
       out += "replica_" + std::to_string(id) + "/";
   return out + own + name;

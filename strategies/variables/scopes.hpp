@@ -19,33 +19,33 @@ namespace troupe {
 class distributed_variable;
 
 namespace detail {
-struct mode_frame;
+struct context_frame;
 } // namespace detail
 
 /// Pushes a frame and takes it away again.
-class lane_scope {
+class context_scope {
 public:
-  lane_scope(const lane_scope&) = delete;
-  lane_scope& operator=(const lane_scope&) = delete;
+  context_scope(const context_scope&) = delete;
+  context_scope& operator=(const context_scope&) = delete;
 
 protected:
-  explicit lane_scope(detail::mode_frame frame);
-  ~lane_scope();
+  explicit context_scope(detail::context_frame frame);
+  ~context_scope();
 
 private:
-  std::unique_ptr<detail::mode_frame> frame_;
+  std::unique_ptr<detail::context_frame> frame_;
 };
 
 /// A default device for names that leave parts open; inner scopes' parts win. It does not move the
 /// variables of a strategy, nor its replicas.
-class device_scope : public lane_scope {
+class device_scope : public context_scope {
 public:
   /// "/job:worker", "cpu:0". Throws `invalid_argument` quoting the text and the part that is wrong.
   explicit device_scope(std::string_view name);
 };
 
 /// Puts "name/" before the names of variables made inside.
-class name_scope : public lane_scope {
+class name_scope : public context_scope {
 public:
   /// Throws `invalid_argument` for an empty name and one that begins or ends with '/'.
   explicit name_scope(const std::string& name);
@@ -66,7 +66,7 @@ struct scoped_creator {
 
 /// Has `creator` make all variables inside; the innermost scope's is asked first. Inside a
 /// replica's function it is asked once a replica; scopes around `run` are asked once.
-class variable_creator_scope : public lane_scope {
+class variable_creator_scope : public context_scope {
 public:
   explicit variable_creator_scope(variable_creator creator);
 };

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
 #include <troupe/strategies/topology/logical_devices.hpp>
 #include <troupe/strategies/variables/detail/variable_core.hpp>
 
 namespace troupe {
 
+using detail::context_frame;
+using detail::context_kind;
 using detail::frame_here;
-using detail::mode_frame;
-using detail::mode_kind;
-using detail::sync_state;
+using detail::replica_engine;
 
 strategy_extended strategy::extended() const { return strategy_extended{state_}; }
 
@@ -22,7 +22,7 @@ reduction_input::reduction_input(const placed_tensor& x) : value_{x.value()} {
 
 std::optional<std::uint32_t> get_update_replica_id() {
   auto* mode = detail::innermost_mode();
-  if (!mode || mode->kind != mode_kind::update)
+  if (!mode || mode->kind != context_kind::update)
     return std::nullopt;
   return mode->update_index;
 }
@@ -32,30 +32,30 @@ std::optional<std::uint32_t> get_update_replica_id() {
 namespace {
 
 /// Throws `invalid_argument` for a variable of another strategy.
-void require_own(const sync_state& state, const char* what, const distributed_variable& v) {
+void require_own(const replica_engine& state, const char* what, const distributed_variable& v) {
   if (v.core()->of().get() != &state)
     throw_failure(errc::invalid_argument, std::string{what} + ": variable '" + v.name()
                                             + "' must come from the scope of " + state.text()
                                             + ", it belongs to " + v.core()->of()->text());
 }
 
-mode_frame placing(std::uint32_t logical) {
-  return {.kind = mode_kind::device, .logical = logical};
+context_frame placing(std::uint32_t logical) {
+  return {.kind = context_kind::device, .logical = logical};
 }
 
-mode_frame colocated(const sync_state& in, const distributed_variable& with) {
+context_frame colocated(const replica_engine& in, const distributed_variable& with) {
   in.require_scope("colocate_vars_with");
   require_own(in, "colocate_vars_with", with);
   return placing(with.core()->logical_device());
 }
 
-mode_frame on_logical(const sync_state& in, std::uint32_t index) {
+context_frame on_logical(const replica_engine& in, std::uint32_t index) {
   check_logical_device(index, in.logical_count()).value_or_throw();
   return placing(index);
 }
 
 /// Every name that a replica's device or a variable's copy has.
-bool is_own_device(const sync_state& state, const std::string& name) {
+bool is_own_device(const replica_engine& state, const std::string& name) {
   const auto& o = state.options();
   if (std::count(o.devices.begin(), o.devices.end(), name) > 0 || o.parameter_device == name)
     return true;
@@ -66,7 +66,7 @@ bool is_own_device(const sync_state& state, const std::string& name) {
 }
 
 /// A device of this process by its text, "cpu:0".
-std::string local_device(const sync_state& state, const std::string& text) {
+std::string local_device(const replica_engine& state, const std::string& text) {
   const auto at = resolve_device(text);
   const auto name = short_name(at);
   if (*at.job != "localhost" && *at.task != state.options().worker)
@@ -84,7 +84,7 @@ std::string local_device(const sync_state& state, const std::string& text) {
                 "device '" + text + "' is not a device of this process, which has " + there);
 }
 
-std::vector<std::string> devices_at(const sync_state& state, const char* what,
+std::vector<std::string> devices_at(const replica_engine& state, const char* what,
                                     const destinations& to) {
   if (auto* text = std::get_if<std::string>(&to.where()))
     return {local_device(state, *text)};
@@ -101,11 +101,11 @@ std::vector<std::string> devices_at(const sync_state& state, const char* what,
 
 } // namespace
 
-colocate_scope::colocate_scope(const sync_state& in, const distributed_variable& with)
-  : lane_scope{colocated(in, with)} {}
+colocate_scope::colocate_scope(const replica_engine& in, const distributed_variable& with)
+  : context_scope{colocated(in, with)} {}
 
-logical_device_scope::logical_device_scope(const sync_state& in, std::uint32_t index)
-  : lane_scope{on_logical(in, index)} {}
+logical_device_scope::logical_device_scope(const replica_engine& in, std::uint32_t index)
+  : context_scope{on_logical(in, index)} {}
 
 // --- reductions
 
@@ -142,9 +142,9 @@ namespace detail {
 
 namespace {
 
-void update_at(const std::shared_ptr<sync_state>& in, std::size_t i, const std::string& device,
+void update_at(const std::shared_ptr<replica_engine>& in, std::size_t i, const std::string& device,
                const std::function<void(std::size_t)>& body) {
-  frame_here frame{{.kind = mode_kind::update,
+  frame_here frame{{.kind = context_kind::update,
                     .strategy = in,
                     .update_index = static_cast<std::uint32_t>(i),
                     .text = device}};
@@ -153,7 +153,7 @@ void update_at(const std::shared_ptr<sync_state>& in, std::size_t i, const std::
 
 } // namespace
 
-void update_each(const std::shared_ptr<sync_state>& in, const distributed_variable& v,
+void update_each(const std::shared_ptr<replica_engine>& in, const distributed_variable& v,
                  bool unmirrored, const std::function<void(std::size_t)>& body) {
   in->require_cross_replica("update");
   require_own(*in, "update", v);
@@ -167,7 +167,7 @@ void update_each(const std::shared_ptr<sync_state>& in, const distributed_variab
     update_at(in, i, v.devices()[i], body);
 }
 
-void update_each_device(const std::shared_ptr<sync_state>& in,
+void update_each_device(const std::shared_ptr<replica_engine>& in,
                         const std::vector<std::string>& devices,
                         const std::function<void(std::size_t)>& body) {
   in->require_cross_replica("update_non_slot");
@@ -190,7 +190,7 @@ std::vector<std::string> strategy_extended::non_slot_devices(
 
 namespace {
 
-const sync_state& with_devices(const sync_state& state, const char* what) {
+const replica_engine& with_devices(const replica_engine& state, const char* what) {
   if (state.is_standard())
     throw_failure(errc::wrong_state, std::string{what} + ": not supported by the default strategy");
   return state;

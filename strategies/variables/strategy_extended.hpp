@@ -93,25 +93,25 @@ private:
 std::optional<std::uint32_t> get_update_replica_id();
 
 /// Variables made inside are placed as another one is: same strategy, same devices.
-class colocate_scope : public lane_scope {
+class colocate_scope : public context_scope {
 public:
   /// The constructor for `colocate_vars_with`.
-  colocate_scope(const detail::sync_state& in, const distributed_variable& with);
+  colocate_scope(const detail::replica_engine& in, const distributed_variable& with);
 };
 
 /// Variables made inside are on logical device `index` of their replica.
-class logical_device_scope : public lane_scope {
+class logical_device_scope : public context_scope {
 public:
   /// The constructor for `experimental_logical_device`.
-  logical_device_scope(const detail::sync_state& in, std::uint32_t index);
+  logical_device_scope(const detail::replica_engine& in, std::uint32_t index);
 };
 
 namespace detail {
 
 /// Calls `body` in update context of each copy of `v`, in order, on its device.
-void update_each(const std::shared_ptr<sync_state>& in, const distributed_variable& v,
+void update_each(const std::shared_ptr<replica_engine>& in, const distributed_variable& v,
                  bool unmirrored, const std::function<void(std::size_t)>& body);
-void update_each_device(const std::shared_ptr<sync_state>& in,
+void update_each_device(const std::shared_ptr<replica_engine>& in,
                         const std::vector<std::string>& devices,
                         const std::function<void(std::size_t)>& body);
 
@@ -209,7 +209,7 @@ detail::selected_t<X> select_replica_mirrored(std::size_t i, const X& x) {
 class strategy_extended {
 public:
   /// The constructor for `strategy::extended`.
-  explicit strategy_extended(std::shared_ptr<detail::sync_state> state)
+  explicit strategy_extended(std::shared_ptr<detail::replica_engine> state)
     : state_{std::move(state)} {}
 
   /// Reduces over replicas and puts a copy on each destination. A mean of a mirrored or
@@ -327,7 +327,7 @@ public:
   }
 
 private:
-  const std::shared_ptr<detail::sync_state> state_;
+  const std::shared_ptr<detail::replica_engine> state_;
 };
 
 template <class F, class... Args>

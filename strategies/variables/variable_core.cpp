@@ -5,14 +5,14 @@
 #include <string_view>
 #include <utility>
 
-#include <troupe/strategies/replicas/detail/mode_stack.hpp>
+#include <troupe/strategies/replicas/detail/context_stack.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/strategies/variables/scopes.hpp>
 #include <troupe/transport/collective_group.hpp>
 
 namespace troupe::detail {
 
-variable_core::variable_core(std::shared_ptr<sync_state> of,
+variable_core::variable_core(std::shared_ptr<replica_engine> of,
                              std::shared_ptr<const variable_spec> spec,
                              const distributed_variable_options& options)
   : of_{std::move(of)},
@@ -74,7 +74,7 @@ variable_caller variable_core::caller(const char* what) const {
     throw_failure(complaint(errc::wrong_state, what,
                             "two strategies are mixed: the variable is of " + of_->text() + ", "
                               + mode->strategy->text() + " is active"));
-  if (mode->kind == mode_kind::update) {
+  if (mode->kind == context_kind::update) {
     if (copies_.size() > 1 && mode->update_index >= copies_.size()) // of update_non_slot
       throw_failure(complaint(errc::out_of_range, what,
                               "called for device " + std::to_string(mode->update_index)
@@ -82,7 +82,7 @@ variable_caller variable_core::caller(const char* what) const {
     return {.what = variable_context::update,
             .component = copies_.size() == 1 ? 0 : mode->update_index};
   }
-  if (mode->kind != mode_kind::replica)
+  if (mode->kind != context_kind::replica)
     return {};
   const auto local = mode->replica->replica_id_in_sync_group() - of_->first_id();
   return {
@@ -119,16 +119,16 @@ tensor variable_core::combined(variable_action how) const {
 
 namespace {
 
-/// A lane that was left behind changes nothing: the values are another run's by now.
-class lanes_in_place final : public piece_gate {
+/// A thread that was left behind changes nothing: the values are another run's by now.
+class threads_in_place final : public piece_gate {
 public:
-  lanes_in_place(const sync_state& of, std::uint32_t local) : of_{of}, local_{local} {}
+  threads_in_place(const replica_engine& of, std::uint32_t local) : of_{of}, local_{local} {}
   std::optional<failure> refuse(const mutation_piece&, const origin&) const override {
     return of_.why_not_in_place(local_);
   }
 
 private:
-  const sync_state& of_;
+  const replica_engine& of_;
   const std::uint32_t local_;
 };
 
@@ -142,8 +142,8 @@ void variable_core::change(shard& at, mutation_kind kind, const tensor& values,
                              .values = values,
                              .indices = indices};
   const auto* mode = innermost_mode();
-  const bool in_replica = mode && mode->kind == mode_kind::replica && mode->strategy == of_;
-  const lanes_in_place gate{
+  const bool in_replica = mode && mode->kind == context_kind::replica && mode->strategy == of_;
+  const threads_in_place gate{
     *of_, in_replica ? mode->replica->replica_id_in_sync_group() - of_->first_id() : 0};
   auto done = at.mutate(piece, {}, in_replica ? &gate : nullptr);
   if (!done)
@@ -208,7 +208,7 @@ void variable_core::settle_here(const variable_caller& by, mutation_kind kind, c
 void variable_core::settle(const variable_caller& by, mutation_kind kind, const tensor& values,
                            const tensor& indices) const {
   settle_here(by, kind, values, indices);
-  by.ctx->tell_silent([self = shared_from_this(), kind, values, indices] {
+  by.ctx->tell_empty_replicas([self = shared_from_this(), kind, values, indices] {
     self->settle_here(self->caller(name_of(kind)), kind, values, indices);
   });
   if (is_shared())

@@ -27,8 +27,8 @@ using role = void (*)(const place&, script&);
 void run_real(role what, script& shared) {
   auto ports = make_production_ports();
   auto transport = make_memory_transport(ports->waits());
-  environment env{ports->clock(), ports->random(), ports->storage(),
-                  ports->lanes(), ports->waits(),  *transport};
+  environment env{ports->clock(),   ports->random(), ports->storage(),
+                  ports->threads(), ports->waits(),  *transport};
   caf::actor_system_config config;
   configure_system(config, init_messages);
   load_network(config);

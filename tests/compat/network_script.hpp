@@ -44,7 +44,7 @@ private:
   std::vector<std::pair<std::string, std::string>> outcomes_{};
 };
 
-/// Runs on the calling thread or lane until the script has ended. `beta` and `gamma` serve, `gamma`
+/// Runs on the calling thread until the script has ended. `beta` and `gamma` serve, `gamma`
 /// also keeps the membership of a cluster; `alpha` asks.
 void run_alpha(const place& here, script& shared);
 void run_beta(const place& here, script& shared);

@@ -99,8 +99,8 @@ void add_data_metas(std::vector<decoder>& to) {
   add<mutate_meta>(to, "mutate");
   add<ack_meta>(to, "ack");
   add<blob_key>(to, "blob_key");
-  add<read_cut_meta>(to, "read_cut");
-  add<cut_meta>(to, "cut");
+  add<read_snapshot_meta>(to, "read_cut");
+  add<snapshot_meta>(to, "cut");
   add<restore_meta>(to, "restore");
   add<store_stats>(to, "stats");
   to.push_back({"push", decode_push, push_seeds});

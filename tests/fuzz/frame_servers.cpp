@@ -1,8 +1,8 @@
-// Whole channels between lanes and parameter servers: what a server makes of any questions, and a
+// Whole channels between workers and parameter servers: what a server makes of any questions, and a
 // client of any answers.
 #include <troupe/actors/data_plane/remote_server_link.hpp>
-#include <troupe/actors/data_plane/server_caller.hpp>
-#include <troupe/actors/server/server_lane.hpp>
+#include <troupe/actors/data_plane/server_rpc.hpp>
+#include <troupe/actors/server/server_event_loop.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/transport/detail/frame_wire.hpp>
 
@@ -114,8 +114,8 @@ private:
 
 environment environment_over(data_transport& transport) {
   static const auto ports = make_production_ports();
-  return {ports->clock(), ports->random(), ports->storage(),
-          ports->lanes(), ports->waits(),  transport};
+  return {ports->clock(),   ports->random(), ports->storage(),
+          ports->threads(), ports->waits(),  transport};
 }
 
 variable_spec spec_of(std::uint32_t id, shape_t shape, dtype type, optimizer_kind optimizer) {
@@ -129,14 +129,14 @@ variable_spec spec_of(std::uint32_t id, shape_t shape, dtype type, optimizer_kin
   return out;
 }
 
-/// A server with a matrix, a vector of integers and a cut, as it is before the input.
-server_lane_options served() {
+/// A server with a matrix, a vector of integers and a snapshot, as it is before the input.
+server_event_loop_options served() {
   auto store = std::make_shared<shard_store>();
   for (const auto& spec : {spec_of(1, {4, 3}, dtype::f32, optimizer_kind::adam),
                            spec_of(2, {5}, dtype::i64, optimizer_kind::none)})
     store->create(spec, shard_index{0}).value_or_throw();
-  store->take_cut(cut_id{1}).value_or_throw();
-  server_lane_options out;
+  store->take_snapshot(snapshot_id{1}).value_or_throw();
+  server_event_loop_options out;
   out.store = store;
   out.blobs = std::make_shared<blob_table>(std::uint64_t{1} << 16);
   out.frame_bytes_max = std::uint64_t{1} << 20;
@@ -145,15 +145,15 @@ server_lane_options served() {
 
 /// What the server says to `wire.incoming`. The peer closes once there is nothing more to do.
 void serve(scripted_channel& wire) {
-  server_lane* running = nullptr;
+  server_event_loop* running = nullptr;
   one_channel transport{wire, [&] {
                           if (std::exchange(wire.ends, true))
                             running->stop();
                         }};
-  server_lane lane{environment_over(transport), served()};
-  running = &lane;
-  require(lane.open().operator bool(), "a lane listens");
-  lane.run();
+  server_event_loop loop{environment_over(transport), served()};
+  running = &loop;
+  require(loop.open().operator bool(), "a thread listens");
+  loop.run();
 }
 
 /// Whether a server's answers hold, each of its own kind; refusals are counted.
@@ -177,7 +177,7 @@ std::size_t check_answers(const std::string& stream, std::size_t& refused) {
       case data_kind::mutate_ack: holds(decode_meta<ack_meta>(frame.meta, "ack")); break;
       case data_kind::blob_reply:
       case data_kind::done: holds(decode_meta<outcome_meta>(frame.meta, "outcome")); break;
-      case data_kind::cut_reply: holds(decode_meta<cut_meta>(frame.meta, "cut")); break;
+      case data_kind::snapshot_reply: holds(decode_meta<snapshot_meta>(frame.meta, "cut")); break;
       case data_kind::stats_reply: holds(decode_meta<store_stats>(frame.meta, "stats")); break;
       default: throw broken{"a server writes a kind that only clients write"};
     }
@@ -199,13 +199,14 @@ bool decode_questions(std::string_view input) {
 
 // --- a client
 
-/// Asks for everything a lane or a vault asks; `lane` chooses which. Whether all was answered.
-bool ask(scripted_channel& wire, bool lane) {
+/// Asks for everything a worker or a snapshot reader asks; `worker` chooses which. Whether all was
+/// answered.
+bool ask(scripted_channel& wire, bool worker) {
   one_channel transport{wire};
   const auto env = environment_over(transport);
   const data_peer peer{.address = "fuzz:1", .frame_bytes_max = std::uint64_t{1} << 20};
-  if (!lane) {
-    auto caller = server_caller::connect(env, peer, env.clock.now(), duration{0});
+  if (!worker) {
+    auto caller = server_rpc::connect(env, peer, env.clock.now(), duration{0});
     if (!caller)
       return false;
     const blob_key key{.closure = {term_no{}, 1}, .role = blob_role::result};
@@ -214,7 +215,7 @@ bool ask(scripted_channel& wire, bool lane) {
     bool all = (*caller)->put_blob(key, "blob").operator bool();
     auto blob = (*caller)->get_blob(key);
     all = (*caller)->drop_blob(key) && all && blob;
-    auto cut = (*caller)->read_cut(cut_id{1}, variable_id{1}, shard_index{}, 0);
+    auto cut = (*caller)->read_snapshot(snapshot_id{1}, variable_id{1}, shard_index{}, 0);
     auto restored = (*caller)->restore(variable_id{1}, shard_index{}, zeros, slots, 3);
     auto stats = (*caller)->stats();
     return all && cut && restored && stats;
@@ -245,17 +246,17 @@ bool ask(scripted_channel& wire, bool lane) {
          && (*link)->take_push_failure().code == errc::none;
 }
 
-/// Who asks (bit 0: a lane) and whether the channel ends then (bit 1), a seed for the pieces; then
-/// the answers, repaired.
+/// Who asks (bit 0: a worker) and whether the channel ends then (bit 1), a seed for the pieces;
+/// then the answers, repaired.
 bool decode_answers(std::string_view input) {
   pieces in{input};
   const auto choices = in.byte();
-  const bool lane = (choices & 1) != 0;
+  const bool worker = (choices & 1) != 0;
   scripted_channel wire;
   wire.chunk = cuts_of(in.byte());
   wire.incoming = repaired(std::string{in.rest()});
   wire.ends = (choices & 2) != 0;
-  return ask(wire, lane);
+  return ask(wire, worker);
 }
 
 // --- seeds
@@ -266,12 +267,12 @@ struct conversation {
   std::string answers{};
 };
 
-conversation talk(bool lane) {
+conversation talk(bool worker) {
   conversation out;
   for (int i = 0; i < 32; ++i) {
     scripted_channel client;
     client.incoming = out.answers;
-    const bool all = ask(client, lane);
+    const bool all = ask(client, worker);
     out.questions = client.outgoing;
     if (all)
       return out;

@@ -75,7 +75,7 @@ bool decode_call(std::string_view input) {
     require(flatten(payload_of(taken(again))) == flatten(first), "a call changes");
     return true;
   } catch (const std::length_error&) {
-    return false; // what a lane expects of a call that does not hold together
+    return false; // what a thread expects of a call that does not hold together
   }
 }
 

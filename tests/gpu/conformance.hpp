@@ -22,7 +22,7 @@
 #include <troupe/kernels/reduce.hpp>
 
 /// Each kernel on a device against the CPU's, over sizes around the edges of what it cuts its work
-/// into, unaligned arrays, and special values. The same checks run on a CPU lane, on a made-up
+/// into, unaligned arrays, and special values. The same checks run on a CPU device, on a made-up
 /// device, and on a GPU.
 namespace conformance {
 

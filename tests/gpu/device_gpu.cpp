@@ -38,9 +38,9 @@ GPU_TEST("gpu: streams run in order and wait for each other's events") {
     REQUIRE(on_a.fill(1, x));
     for (int i = 0; i < 50; ++i) { // x = 2 x + 1, the halves on streams of their own
       REQUIRE(on_a.scale(2, x, x));
-      REQUIRE(d->depends(b, on_a.mark().value_or_throw()));
+      REQUIRE(d->wait_event(b, on_a.record_event().value_or_throw()));
       REQUIRE(on_b.scale(0.5, x, x));
-      REQUIRE(d->depends(a, on_b.mark().value_or_throw()));
+      REQUIRE(d->wait_event(a, on_b.record_event().value_or_throw()));
     }
     auto out = x.to_host(a).value_or_throw();
     CHECK(out.as<float>()[0] == 1.0f);
@@ -59,7 +59,7 @@ GPU_TEST("gpu: the poller tells of events, and the host is called back") {
         .value_or_throw();
     REQUIRE(d->notify(e, [&](const result<void>& out) { told += out ? 1 : 1000; }));
   }
-  REQUIRE(d->wait(d->mark(s).value_or_throw(), 20s));
+  REQUIRE(d->wait(d->record_event(s).value_or_throw(), 20s));
   closes_well(d); // tells the rest
   CHECK(told.load() % 1000 + told.load() / 1000 == 100);
 }
@@ -106,7 +106,7 @@ GPU_TEST("gpu: tensors there and back, and through DLPack") {
 GPU_TEST("gpu: a group of one device sums, and is revoked") {
   auto d = open_gpu();
   auto s = d->make_stream("reduce").value_or_throw();
-  auto key = d->comms().draw_key();
+  auto key = d->comms().get_unique_id();
   if (!key) {
     MESSAGE("no collectives: " << key.error().text);
     closes_well(d);

@@ -8,7 +8,7 @@
 
 #include <troupe/core/production_ports.hpp>
 #include <troupe/device/comm_set.hpp>
-#include <troupe/device/cuda_table.hpp>
+#include <troupe/device/cuda_backend.hpp>
 #include <troupe/device/device.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 /// This machine, to the end of the process.
 struct machine {
   machine() {
-    auto found = make_cuda_table(env);
+    auto found = make_cuda_backend(env);
     if (found)
       table = std::move(*found);
     else
@@ -30,9 +30,9 @@ struct machine {
   }
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  environment env{ports->clock(), ports->random(), ports->storage(),
-                  ports->lanes(), ports->waits(),  *transport};
-  std::shared_ptr<device_table> table{};
+  environment env{ports->clock(),   ports->random(), ports->storage(),
+                  ports->threads(), ports->waits(),  *transport};
+  std::shared_ptr<device_backend> table{};
 };
 
 inline machine& here() {

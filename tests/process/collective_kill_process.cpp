@@ -85,8 +85,8 @@ public:
       ports_{make_production_ports()},
       transport_{by == carrier::tcp ? make_asio_transport(ports_->clock())
                                     : make_host_transport(ports_->clock())},
-      env_{ports_->clock(), ports_->random(), ports_->storage(),
-           ports_->lanes(), ports_->waits(),  *transport_} {
+      env_{ports_->clock(),   ports_->random(), ports_->storage(),
+           ports_->threads(), ports_->waits(),  *transport_} {
     options_.listen = "127.0.0.1:0";
     options_.spin = 50us;
     if (by == carrier::rings) // else it finds out by itself

@@ -66,7 +66,7 @@ int chief_role() {
   });
 }
 
-/// One of two equals: goes on with another strategy when the other one is lost.
+/// One of two peer workers: goes on with another strategy when the other one is lost.
 int equal_role(std::uint32_t index) {
   auto& page = shared_page::get();
   const auto address = variable("TROUPE_TEST_COORDINATOR");

@@ -1,5 +1,5 @@
 // Kills a worker with SIGKILL at named points of its work, fifty times each, and compares the
-// witness on the servers with what the coordinator accepted: every closure that finished counts
+// audit on the servers with what the coordinator accepted: every closure that finished counts
 // exactly once on every shard.
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ tr::tensor both(std::int64_t value) {
 
 /// Reads and updates a weight, adds 1 to its closure's cell on every shard, and does more on its
 /// second run: the number of calls on other variables must not shift what counts once.
-std::int64_t witness_step(tr::worker_context& ctx, const tr::variable_list& v) {
+std::int64_t audit_step(tr::worker_context& ctx, const tr::variable_list& v) {
   auto attempt = static_cast<std::int64_t>(value_of(ctx.attempt()));
   auto closure = ctx.closure().seq;
   if (attempt > 1)
@@ -43,7 +43,7 @@ std::int64_t witness_step(tr::worker_context& ctx, const tr::variable_list& v) {
   v[2].scatter_update(rows_of(closure), both(attempt));
   return attempt;
 }
-TROUPE_FUNCTION(witness_step);
+TROUPE_FUNCTION(audit_step);
 
 tr::variable_list make_variables(tr::parameter_server_strategy& strategy) {
   return strategy.scope([] {
@@ -105,7 +105,7 @@ void kill_at(const std::string& mark) {
   int kills = 0;
   cluster.restart_worker(0, mark, 1);
   while (kills < kills_per_point && accepted.size() + open.size() < cells - 64) {
-    open.push_back(coordinator.schedule(witness_step, v));
+    open.push_back(coordinator.schedule(audit_step, v));
     // The victim is dead: what it ran must run elsewhere, then the next one comes.
     if (!cluster.worker(0).running()) {
       REQUIRE(cluster.worker(0).wait().signal != 0);

@@ -42,7 +42,7 @@ struct page {
   std::atomic<std::int64_t> saved{0}; ///< steps; stands for a checkpoint of the chief
 };
 
-/// One life of the strategy: from the saved step to the end.
+/// One session of the strategy: from the saved step to the end.
 void train(multi_worker_mirrored_strategy& s, page& shared, worker_page& me) {
   auto v = s.scope([&] {
     return make_variable({.name = "v",
@@ -88,7 +88,7 @@ int run_worker(page& shared, const std::vector<std::string>& peers, std::uint32_
   options.token = token;
   options.shared_memory = !tcp;
   runtime rt{std::move(options)};
-  for (int lives = 0; lives < 50; ++lives) {
+  for (int sessions = 0; sessions < 50; ++sessions) {
     std::int64_t begun = 0;
     try {
       multi_worker_mirrored_strategy s{

@@ -67,13 +67,13 @@ struct notices {
 
 /// Starts the worker again whenever it has ended, until the value is there; its last exit status,
 /// and how often it ended.
-struct worker_lives {
+struct worker_ends {
   int ended = 0;
   std::vector<tool::exit_status> statuses{};
 };
 template <class T>
-worker_lives keep_alive(fixture& f, const tr::remote_value<T>& value) {
-  worker_lives out;
+worker_ends keep_alive(fixture& f, const tr::remote_value<T>& value) {
+  worker_ends out;
   (void)eventually(
     [&] {
       if (!f.cluster.worker(0).running()) {
@@ -101,7 +101,7 @@ TEST_CASE(
   notices told;
   fixture f{1, 1, told.taken()};
   auto value = f.coordinator.schedule(crashing_step);
-  auto lives = keep_alive(f, value);
+  auto ends = keep_alive(f, value);
   try {
     value.fetch();
     FAIL("it never ends well");
@@ -110,7 +110,7 @@ TEST_CASE(
     CHECK(says(e.what(), "crashing_step lost 5 workers while it ran: worker:0"));
   }
   CHECK(shared_page::get().entered.load() == 5);
-  for (const auto& status : lives.statuses)
+  for (const auto& status : ends.statuses)
     CHECK((status == tool::exit_status{.signal = SIGSEGV}));
   auto line = told.first("crashing_step");
   CHECK(
@@ -130,7 +130,7 @@ TEST_CASE(
     fixture f{1, 1, told.taken()};
     auto value = f.coordinator.schedule(
       tr::closure_options{.deadline = std::chrono::milliseconds{300}, .retries = 2}, endless_step);
-    auto lives = keep_alive(f, value);
+    auto ends = keep_alive(f, value);
     try {
       value.fetch();
       FAIL("it never ends");
@@ -141,9 +141,9 @@ TEST_CASE(
                  "worker:0 (exceeded its deadline of 300 ms)"));
     }
     CHECK(shared_page::get().entered.load() == 2);
-    for (const auto& status : lives.statuses)
+    for (const auto& status : ends.statuses)
       CHECK((status == tool::exit_status{.code = 75}));
-    CHECK(lives.ended >= 1);
+    CHECK(ends.ended >= 1);
   }
   unsetenv("TROUPE_TEST_STDERR");
   CHECK(says(content_of(path),

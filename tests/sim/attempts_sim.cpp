@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 #include <troupe/sim/world.hpp>
 #include <troupe/troupe.hpp>
 
@@ -33,7 +33,7 @@ tally seen;
 /// Takes its worker with it in its first six tries.
 int deadly_build() {
   if (++seen.builds <= 6)
-    current_context().step->env().lanes.leave_now(killed);
+    current_context().step->env().threads.leave_now(killed);
   return 5;
 }
 
@@ -45,14 +45,14 @@ TROUPE_FUNCTION(innocent_step);
 
 void crashing_step(worker_context& ctx) {
   ++seen.runs;
-  ctx.host().env().lanes.leave_now(killed);
+  ctx.host().env().threads.leave_now(killed);
 }
 TROUPE_FUNCTION(crashing_step);
 
 void endless_step(worker_context& ctx) {
   ++seen.runs;
   for (;;)
-    ctx.host().env().lanes.spend(1s);
+    ctx.host().env().threads.spend(1s);
 }
 TROUPE_FUNCTION(endless_step);
 
@@ -60,7 +60,7 @@ TROUPE_FUNCTION(endless_step);
 void crashing_among_many(worker_context& ctx, bool crash) {
   ctx.compute(20us);
   if (crash)
-    ctx.host().env().lanes.leave_now(killed);
+    ctx.host().env().threads.leave_now(killed);
 }
 TROUPE_FUNCTION(crashing_among_many);
 
@@ -244,7 +244,7 @@ TEST_CASE(
         total = v.read().at<float>(1);
         auto row = v.gather(tensor::vector<std::int64_t>({0})).at<float>(0);
         CHECK(row == total);
-        p.env().lanes.spend(4ms);
+        p.env().threads.spend(4ms);
       }
     });
     CHECK(total == 200);
@@ -253,10 +253,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-  "one reset of a channel: all channels of many lanes to one living server are one hiccup") {
+  "one reset of a channel: all channels of many threads to one living server are one hiccup") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     small_world s{4, 1, seed};
-    s.w.settings().lanes_per_worker = 4;
+    s.w.settings().threads_per_worker = 4;
     for (auto when : {100ms, 250ms})
       for (std::uint32_t i = 0; i < 4; ++i)
         s.w.at(when).reset(worker{i}, server{0});
@@ -275,9 +275,9 @@ TEST_CASE(
 
 // --- late answers that end another request
 
-TEST_CASE("late answers: a cut whose save is over completes no other save") {
+TEST_CASE("late answers: a snapshot whose save is over completes no other save") {
   // The second server hears of the first save late; its answer comes while the second save waits
-  // for it, and what it had cut in between has another closure than the first server's.
+  // for it, and what it had taken in between has another closure than the first server's.
   small_world s{1, 2};
   s.w.settings().quiesce_ms_max = 300;
   s.w.at(2s).stall(chief, server{1}, 600ms);
@@ -286,7 +286,7 @@ TEST_CASE("late answers: a cut whose save is over completes no other save") {
   auto out = s.run([&](process& p) {
     cluster_parts c{p, {.partitioner = fixed_shards_partitioner{2}}};
     auto v = c.strategy.create_variable({.name = "v", .shape = {2}});
-    p.env().lanes.spend(2010ms - s.w.now());
+    p.env().threads.spend(2010ms - s.w.now());
     first = failure_of([&] { c.coordinator.save("first"); });
     c.coordinator.schedule(count_step, v).fetch();
     for (int tries = 0; tries < 20; ++tries)
@@ -311,7 +311,7 @@ TEST_CASE("late answers: a save that its caller gave up does not stand in the wa
   s.run([&](process& p) {
     cluster_parts c{p, {.partitioner = fixed_shards_partitioner{2}}};
     auto v = c.strategy.create_variable({.name = "v", .shape = {2}});
-    p.env().lanes.spend(2010ms - s.w.now());
+    p.env().threads.spend(2010ms - s.w.now());
     first = failure_of([&] { c.coordinator.save("one", {.deadline = 50ms}); });
     c.coordinator.save("two");
     second = true;

@@ -1,4 +1,4 @@
-// Whole clusters under faults, each seed twice: the production boot code, actors and lanes.
+// Whole clusters under faults, each seed twice: the production boot code, actors and threads.
 
 #include <doctest/doctest.h>
 
@@ -53,12 +53,12 @@ TEST_CASE("protocol 1.4: a restarted coordinator takes a higher term and its wor
   check_seeds(worlds::coordinator_restart, 20);
 }
 
-TEST_CASE("INV-X1 without ledgers the same storm doubles effects, and the witness sees it") {
+TEST_CASE("INV-X1 without ledgers the same storm doubles effects, and the audit sees it") {
   int found = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     world_options options;
     options.seed = seed;
-    options.checks = world_checks::none; // the witness alone
+    options.checks = world_checks::none; // the audit alone
     world w{std::move(options)};
     w.settings().effect_once = false;
     auto out = worlds::worker_storm(w);

@@ -1,4 +1,4 @@
-// Worlds built by hand, around the witness of the protocol's part 3.4: closure k adds 1 to cell k
+// Worlds built by hand, around the audit of the protocol's part 3.4: closure k adds 1 to cell k
 // on every server; in the end every cell of a finished closure must be 1.
 #include "cluster_worlds.hpp"
 
@@ -14,22 +14,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void cell_step(worker_context& ctx, const variable_list& witness, std::int64_t rows,
+void cell_step(worker_context& ctx, const variable_list& audit, std::int64_t rows,
                std::int64_t cell) {
   ctx.compute(2ms);
   auto servers = rows;
   tensor at{dtype::i64, {servers}};
   tensor ones{dtype::i64, {servers}};
   tensor attempts{dtype::i64, {servers}};
-  auto cells = witness[0].spec().shape[0] / servers;
+  auto cells = audit[0].spec().shape[0] / servers;
   for (std::int64_t s = 0; s < servers; ++s) {
     at.mutable_as<std::int64_t>()[static_cast<std::size_t>(s)] = s * cells + cell;
     ones.mutable_as<std::int64_t>()[static_cast<std::size_t>(s)] = 1;
     attempts.mutable_as<std::int64_t>()[static_cast<std::size_t>(s)] =
       static_cast<std::int64_t>(value_of(ctx.attempt()));
   }
-  witness[0].scatter_add(at, ones);
-  witness[1].scatter_update(at, attempts);
+  audit[0].scatter_add(at, ones);
+  audit[1].scatter_update(at, attempts);
 }
 TROUPE_FUNCTION(cell_step);
 
@@ -43,11 +43,11 @@ void count_cells(world& w, process& p, std::int64_t n) {
   for (const char* name : {"cells", "attempts"})
     both.push_back(
       strategy.create_variable({.name = name, .shape = {servers * n}, .type = dtype::i64}));
-  variable_list witness{both};
+  variable_list audit{both};
   for (std::int64_t k = 0; k < n; ++k)
-    coordinator.schedule(cell_step, witness, servers, k);
+    coordinator.schedule(cell_step, audit, servers, k);
   coordinator.join();
-  auto cells = witness[0].read();
+  auto cells = audit[0].read();
   std::int64_t lost = 0, doubled = 0;
   for (auto x : cells.as<std::int64_t>()) {
     lost += x < 1 ? 1 - x : 0;

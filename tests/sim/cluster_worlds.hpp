@@ -2,7 +2,7 @@
 
 #include <troupe/sim/world.hpp>
 
-/// Worlds built by hand, with a witness that breaks INV-X1 when an effect is lost or doubled.
+/// Worlds built by hand, with an audit that breaks INV-X1 when an effect is lost or doubled.
 namespace worlds {
 
 using troupe::sim::report;

@@ -1,5 +1,5 @@
-// Input that a lane makes ahead, in simulated processes. Goal: the lane is a fiber like any other:
-// runs are a function of the seed, and whatever ends the process ends the lane.
+// Input that a thread makes ahead, in simulated processes. Goal: the thread is a fiber like any
+// other: runs are a function of the seed, and whatever ends the process ends the thread.
 
 #include <doctest/doctest.h>
 
@@ -55,7 +55,7 @@ TEST_CASE("input: a simulated process makes steps ahead too, and the same ones b
   CHECK(run(4) != seen);
 }
 
-TEST_CASE("input: a simulated process that crashes takes its lane along") {
+TEST_CASE("input: a simulated process that crashes takes its thread along") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     sim::world w{seed};
     w.coordinator([](sim::process& p) {
@@ -64,7 +64,7 @@ TEST_CASE("input: a simulated process that crashes takes its lane along") {
       auto input = distribute_dataset(s, dataset::range(9).repeat().batch(2), ahead(2)).iterate();
       while (p.start() == 1) {
         (void)input.next();
-        p.env().lanes.spend(1ms);
+        p.env().threads.spend(1ms);
       }
     });
     w.workers(1);

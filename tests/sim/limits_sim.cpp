@@ -68,14 +68,14 @@ TROUPE_FUNCTION(plus_one_step);
 /// With a call of Troupe each second.
 void long_step(worker_context& ctx, const variable& v) {
   for (int i = 0; i < 100; ++i) {
-    ctx.host().env().lanes.spend(1s);
+    ctx.host().env().threads.spend(1s);
     (void)ctx.read(v);
   }
 }
 TROUPE_FUNCTION(long_step);
 
 /// A function of its own: nobody knows yet how long it may be silent.
-void silent_step(worker_context& ctx) { ctx.host().env().lanes.spend(100s); }
+void silent_step(worker_context& ctx) { ctx.host().env().threads.spend(100s); }
 TROUPE_FUNCTION(silent_step);
 
 std::int64_t making_step(worker_context& ctx) {
@@ -133,7 +133,7 @@ TEST_CASE("limits: a variable that is given up is nowhere, also where it was bei
       why = failure_of([&] {
         c.strategy.create_variable({.name = "v", .shape = {numbers}, .optimizer = adam{0.1f}});
       });
-      p.env().lanes.spend(90s); // by now the slow one has made, or dropped, what it had begun
+      p.env().threads.spend(90s); // by now the slow one has made, or dropped, what it had begun
       const auto servers = c.coordinator.statistics().servers;
       there = servers.size();
       left = 0;
@@ -160,10 +160,10 @@ TEST_CASE("limits: a save waits for a step that works, and names one that does n
     cluster_parts c{p};
     auto v = c.strategy.create_variable({.name = "v", .shape = {4}});
     c.coordinator.schedule(long_step, v);
-    p.env().lanes.spend(1s);
+    p.env().threads.spend(1s);
     saved = c.coordinator.save("checkpoints");
     c.coordinator.schedule(silent_step);
-    p.env().lanes.spend(1s);
+    p.env().threads.spend(1s);
     silent = failure_of([&] { c.coordinator.save("checkpoints"); });
     c.coordinator.join();
   });

@@ -37,7 +37,7 @@ TEST_CASE("scenario tight_queue: a short queue, early poison") { check("tight_qu
 TEST_CASE("scenario inputs_and_priorities: results as arguments") {
   check("inputs_and_priorities");
 }
-TEST_CASE("scenario many_lanes: several lanes a worker") { check("many_lanes"); }
+TEST_CASE("scenario many_lanes: several threads a worker") { check("many_lanes"); }
 TEST_CASE("scenario datasets: each worker's own data") { check("datasets"); }
 TEST_CASE("scenario tables: look-ups and gradients") { check("tables"); }
 TEST_CASE("scenario large_values: blobs as arguments and results") { check("large_values"); }
@@ -123,7 +123,7 @@ TEST_CASE("members end when the coordinator's machine goes without a word") {
   w.settings().no_worker_ms_max = 5'000;
   w.coordinator([](process& p) {
     troupe::runtime rt{p.options(), p.host()};
-    p.env().lanes.spend(std::chrono::hours{1});
+    p.env().threads.spend(std::chrono::hours{1});
   });
   w.workers(2);
   w.servers(1);

@@ -45,7 +45,7 @@ struct storm {
   void work(process& p) {
     const auto me = p.name().task.index;
     if (me != 0)
-      p.env().lanes.spend(start_takes);
+      p.env().threads.spend(start_takes);
     runtime rt{options_of(p), p.host()};
     while (at->now() < storm_length)
       try {
@@ -56,7 +56,7 @@ struct storm {
                }}};
         while (at->now() < storm_length) {
           s.run([env = p.env()](replica_context& ctx) {
-            env.lanes.spend(400ms);
+            env.threads.spend(400ms);
             (void)ctx.all_reduce(reduce_op::sum, 1.0f);
           });
           if (me == 0) {
@@ -73,7 +73,7 @@ struct storm {
     at = &w;
     w.coordinator([this](process& p) {
       while (at->now() < storm_length)
-        p.env().lanes.spend(1s);
+        p.env().threads.spend(1s);
     });
     w.workers(workers, [this](process& p) { work(p); });
     const auto out = w.run();

@@ -24,7 +24,7 @@ TROUPE_FUNCTION(throwing_step);
 /// Hangs in its first attempt, deaf to cancels.
 std::int64_t hanging_step(worker_context& ctx) {
   while (value_of(ctx.attempt()) == 1)
-    ctx.host().env().lanes.spend(1s);
+    ctx.host().env().threads.spend(1s);
   return 7;
 }
 TROUPE_FUNCTION(hanging_step);
@@ -33,7 +33,7 @@ TROUPE_FUNCTION(hanging_step);
 std::int64_t deadly_step(worker_context& ctx) {
   ctx.compute(1ms);
   if (value_of(ctx.attempt()) <= 2)
-    ctx.host().env().lanes.leave_now(9);
+    ctx.host().env().threads.leave_now(9);
   return value_of(ctx.attempt());
 }
 TROUPE_FUNCTION(deadly_step);
@@ -172,7 +172,7 @@ TEST_CASE("steps: a checkpoint on the simulated disk outlives the coordinator") 
               c.coordinator.save("checkpoints");
               seen.push_back(v.read().item<float>());
               if (p.start() == 1)
-                p.env().lanes.spend(10s);
+                p.env().threads.spend(10s);
             },
             [](world& w) {
               w.at(5s).crash(chief);
@@ -187,7 +187,7 @@ TEST_CASE("steps: a full disk is a clear error, and the cluster goes on") {
   twice run{[&](process& p) {
               cluster_parts c{p};
               auto v = c.strategy.create_variable({.name = "v", .shape = {}});
-              p.env().lanes.spend(1s);
+              p.env().threads.spend(1s);
               try {
                 c.coordinator.save("checkpoints");
               } catch (const error& e) {

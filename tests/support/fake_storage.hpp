@@ -63,7 +63,7 @@ public:
     const std::lock_guard lock{mutex_};
     choices pick{seed};
     tree_.power_fail(pick);
-    ++life_;
+    ++generation_;
     tree_.unlock_all();
     operations_ = 0;
     fault_.reset();
@@ -223,12 +223,16 @@ private:
   class writer final : public file_writer {
   public:
     writer(fake_storage& disk, std::string path, node_ptr file)
-      : disk_{disk}, path_{std::move(path)}, file_{std::move(file)}, life_{disk.life_} {}
+      : disk_{disk},
+        path_{std::move(path)},
+        file_{std::move(file)},
+        generation_{disk.generation_} {}
     result<void> write(std::span<const std::byte> bytes) override {
       const std::lock_guard lock{disk_.mutex_};
       const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-      if (auto no = disk_.operate("write " + path_ + " " + std::to_string(bytes.size()), life_)) {
-        if (life_ == disk_.life_)
+      if (auto no =
+            disk_.operate("write " + path_ + " " + std::to_string(bytes.size()), generation_)) {
+        if (generation_ == disk_.generation_)
           file_->now += text.substr(0, text.size() / 2);
         return *no;
       }
@@ -237,14 +241,14 @@ private:
     }
     result<void> sync() override {
       const std::lock_guard lock{disk_.mutex_};
-      if (auto no = disk_.operate("sync " + path_, life_))
+      if (auto no = disk_.operate("sync " + path_, generation_))
         return *no;
       file_->durable = file_->now;
       return {};
     }
     result<void> close() override {
       const std::lock_guard lock{disk_.mutex_};
-      if (auto no = disk_.operate("close " + path_, life_))
+      if (auto no = disk_.operate("close " + path_, generation_))
         return *no;
       return {};
     }
@@ -253,20 +257,23 @@ private:
     fake_storage& disk_;
     std::string path_;
     node_ptr file_;
-    std::uint64_t life_;
+    std::uint64_t generation_;
   };
 
   class reader final : public file_reader {
   public:
     reader(fake_storage& disk, std::string path, node_ptr file)
-      : disk_{disk}, path_{std::move(path)}, file_{std::move(file)}, life_{disk.life_} {}
+      : disk_{disk},
+        path_{std::move(path)},
+        file_{std::move(file)},
+        generation_{disk.generation_} {}
     std::uint64_t size_bytes() const override {
       const std::lock_guard lock{disk_.mutex_};
       return file_->now.size();
     }
     result<void> read_at(std::uint64_t offset, std::span<std::byte> to) override {
       const std::lock_guard lock{disk_.mutex_};
-      if (auto no = disk_.operate("read " + path_ + " " + std::to_string(to.size()), life_))
+      if (auto no = disk_.operate("read " + path_ + " " + std::to_string(to.size()), generation_))
         return *no;
       if (auto ok = sim::disk_tree::read_at(*file_, path_, offset, to); !ok)
         return ok;
@@ -281,13 +288,13 @@ private:
     fake_storage& disk_;
     std::string path_;
     node_ptr file_;
-    std::uint64_t life_;
+    std::uint64_t generation_;
   };
 
   /// Counts and logs an operation; a failure when it is to fail. @pre mutex held.
-  std::optional<failure> operate(std::string what, std::optional<std::uint64_t> life = {}) {
+  std::optional<failure> operate(std::string what, std::optional<std::uint64_t> generation = {}) {
     const auto number = operations_++;
-    const bool dead = life && *life != life_;
+    const bool dead = generation && *generation != generation_;
     const bool hit =
       fault_ && (number == fault_->operation || (fault_->lasting && number > fault_->operation));
     log_.push_back(what + (dead || hit ? " failed" : ""));
@@ -302,7 +309,7 @@ private:
   sim::disk_tree tree_{};
   std::uint64_t operations_ = 0;
   std::uint64_t reads_ = 0;
-  std::uint64_t life_ = 0;
+  std::uint64_t generation_ = 0;
   std::optional<fault> fault_{};
   std::optional<std::pair<std::uint64_t, std::uint64_t>> flip_{};
   std::vector<std::string> log_{};

@@ -10,8 +10,8 @@
 
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tracers.hpp>
-#include <troupe/device/cpu_table.hpp>
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/cpu_backend.hpp>
+#include <troupe/device/fake_backend.hpp>
 #include <troupe/strategies/runtime/runtime.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
@@ -26,28 +26,28 @@ struct gpu_machine {
     : transport{over ? std::move(over) : make_memory_transport(ports->waits())} {
     configure(config);
     system = std::make_unique<caf::actor_system>(config);
-    port.gpus = std::make_shared<fake_table>(env, gpus);
+    port.gpus = std::make_shared<fake_backend>(env, gpus);
     if (cpus > 0)
-      port.cpus = make_cpu_table(env, {.devices = cpus});
+      port.cpus = make_cpu_backend(env, {.devices = cpus});
     env.devices = &port;
   }
-  fake_table& table() { return *port.gpus; }
-  const fake_table& table() const { return *port.gpus; }
+  fake_backend& table() { return *port.gpus; }
+  const fake_backend& table() const { return *port.gpus; }
   runtime_host here() { return {*system, env, {}}; }
 
   struct both final : device_port {
-    std::vector<std::shared_ptr<device_table>> tables() override {
+    std::vector<std::shared_ptr<device_backend>> backends() override {
       if (!cpus)
         return {gpus};
       return {cpus, gpus};
     }
-    std::shared_ptr<device_table> cpus{};
-    std::shared_ptr<fake_table> gpus{};
+    std::shared_ptr<device_backend> cpus{};
+    std::shared_ptr<fake_backend> gpus{};
   };
   std::unique_ptr<production_ports> ports = make_production_ports();
   const std::unique_ptr<data_transport> transport;
   counting_tracer traced{};
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+  environment env{ports->clock(), ports->random(), ports->storage(), ports->threads(),
                   ports->waits(), *transport,      &traced};
   caf::actor_system_config config{};
   std::unique_ptr<caf::actor_system> system;

@@ -45,7 +45,7 @@ void merge_task(const kernels::merge_spec& spec, const user_reduction* user,
                 std::span<const kernels::merge_source> sources, std::span<std::byte* const> outs,
                 std::size_t count);
 
-/// A state machine for one operation. Driven by one lane, never waits by itself.
+/// A state machine for one operation. Driven by one thread, never waits by itself.
 class collective_engine {
 public:
   virtual ~collective_engine() = default;

@@ -16,7 +16,7 @@
 namespace troupe::detail {
 
 inline constexpr std::size_t header_checksum_offset = 44;
-/// Neither half holds its lane for longer than it takes to move about this much.
+/// Neither half holds its thread for longer than it takes to move about this much.
 inline constexpr std::uint64_t pump_bytes_max = std::uint64_t{8} << 20;
 
 template <class T>

@@ -6,9 +6,9 @@
 
 #include <troupe/core/planted.hpp>
 #include <troupe/kernels/hash.hpp>
-#include <troupe/transport/detail/host_area.hpp>
+#include <troupe/transport/detail/inproc_engine.hpp>
 #include <troupe/transport/detail/pause.hpp>
-#include <troupe/transport/detail/process_area.hpp>
+#include <troupe/transport/detail/shm_engine.hpp>
 
 namespace troupe::detail {
 
@@ -141,10 +141,10 @@ void group_core::end_epoch(failure why, std::vector<std::uint32_t> missing, std:
   }
   if (channels) {
     channels->tell(notice);
-    // The lane may never come back to these channels.
+    // The thread may never come back to these channels.
     const time_point until = after(env_.clock.now(), tell_max);
     for (int i = 0; i < yields_max && !channels->flush() && env_.clock.now() < until; ++i)
-      env_.lanes.yield();
+      env_.threads.yield();
   }
   mark(env_, "collective.epoch_ended");
 }
@@ -255,7 +255,7 @@ result<void> group_core::drive(collective_engine& engine, const collective_task&
     if (idle++ == 0)
       spin_end = after(now, keeps_core_ ? std::min(options_.spin, keep_core_max) : options_.spin);
     if (now < std::min(spin_end, deadline) && idle < yields_max) {
-      keeps_core_ ? pause_briefly() : env_.lanes.yield();
+      keeps_core_ ? pause_briefly() : env_.threads.yield();
       continue;
     }
     if (sleep(engine, task, deadline, teller))

@@ -19,8 +19,8 @@
 /// A group below its operations: epochs, and the drive of one operation after the other.
 namespace troupe::detail {
 
-class host_area;
-class process_area;
+class shm_segment;
+class inproc_area;
 
 class group_core {
 public:
@@ -50,7 +50,7 @@ public:
   tensor allocate(dtype type, shape_t shape);
   /// Does the task with all members. @pre the task's parts fit each other.
   result<void> run(collective_task& task);
-  /// Memory of the lane's own, until the next call.
+  /// Memory of the thread's own, until the next call.
   std::byte* fusion(std::size_t bytes) { return fusion_.at_least(bytes); }
 
 private:
@@ -93,8 +93,8 @@ private:
   std::vector<data_link> links_{};
   scratch_memory scratch_{};
   scratch_memory fusion_{};
-  std::shared_ptr<process_area> process_{};
-  std::unique_ptr<host_area> host_;
+  std::shared_ptr<inproc_area> process_{};
+  std::unique_ptr<shm_segment> host_;
   struct cached_plan {
     std::uint64_t description = 0;
     std::unique_ptr<collective_plan> plan{};

@@ -41,7 +41,7 @@ public:
       list_{spec.list_is_given ? list_text(spec.members) : std::string{}},
       compare_at_{after(env.clock.now(), compare_after)},
       look_at_{after(env.clock.now(), look_after)},
-      life_{env.random.draw("group.life")},
+      session_{env.random.draw("group.life")},
       peers_(spec.members.size()) {}
 
   result<std::unique_ptr<group_links>> form() {
@@ -65,7 +65,7 @@ private:
     peer_channels channels{};
     std::uint32_t attempt = 0;
     std::uint32_t data_attempt = 0;
-    std::uint64_t life = 0; ///< of who calls
+    std::uint64_t session = 0; ///< of who calls
     time_point next_try{};
     bool ready = false;
     std::string trouble{};
@@ -297,11 +297,12 @@ private:
 
   void seat(group_door::caller who, const group_hello& hello) {
     peer& at = peers_[hello.from];
-    if (hello.life != at.life) { // another process: nothing pairs with what the one before said
+    if (hello.session
+        != at.session) { // another process: nothing pairs with what the one before said
       at.channels = {};
       at.attempt = at.data_attempt = 0;
       at.ready = false;
-      at.life = hello.life;
+      at.session = hello.session;
     }
     // Of two attempts the later one counts.
     if (hello.attempt < std::max(at.attempt, at.data_attempt))
@@ -374,7 +375,7 @@ private:
     hello.locality = spec_.locality;
     hello.attempt = peers_[to].attempt;
     hello.is_data = is_data;
-    hello.life = life_;
+    hello.session = session_;
     hello.list = list_;
     return hello;
   }
@@ -500,7 +501,7 @@ private:
   std::unique_ptr<channel> next_{}; ///< that is asked for its list
   frame_reader next_reader_{group_frame_limits};
   group_hello asked_next_{};
-  const std::uint64_t life_;
+  const std::uint64_t session_;
   std::vector<peer> peers_;
 };
 

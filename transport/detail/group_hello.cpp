@@ -57,7 +57,7 @@ std::string encode(const group_hello& hello) {
   append(out, hello.locality.process);
   append(out, hello.attempt);
   append(out, std::uint32_t{hello.compares ? 2u : hello.is_data ? 1u : 0u});
-  append(out, hello.life);
+  append(out, hello.session);
   append(out, hello.version);
   if (!hello.list.empty()) {
     append(out, static_cast<std::uint32_t>(hello.list.size()));
@@ -82,7 +82,7 @@ std::optional<group_hello> decode_hello(std::string_view meta) {
   const auto purpose = take<std::uint32_t>(meta);
   out.is_data = purpose == 1;
   out.compares = purpose == 2;
-  out.life = take<std::uint64_t>(meta);
+  out.session = take<std::uint64_t>(meta);
   out.version = take<std::uint32_t>(meta);
   if (purpose > 2)
     return std::nullopt;

@@ -38,8 +38,8 @@ inline constexpr frame_limits group_frame_limits{.kind_max = 9,
                                                  .bulk_bytes_max = 0};
 
 /// Grammar: group u64, epoch u32, from u32, to u32, size u32, members u64, host u64, process u64,
-/// attempt u32, purpose u32 (0 control, 1 data, 2 compares), life u64, version u32, then if there
-/// is a list list_bytes u32, list; all little-endian.
+/// attempt u32, purpose u32 (0 control, 1 data, 2 compares), session u64, version u32, then if
+/// there is a list list_bytes u32, list; all little-endian.
 struct group_hello {
   std::uint64_t group = 0; ///< hash of its name
   group_epoch epoch{};
@@ -52,7 +52,7 @@ struct group_hello {
   bool is_data = false;
   /// Fresh bits of who forms: attempts of two processes, one after the other, have the same
   /// numbers.
-  std::uint64_t life = 0;
+  std::uint64_t session = 0;
   std::uint32_t version = group_protocol_version; ///< of all that is told here and in blocks
   bool compares = false;                          ///< asks only whether both have the same list
   std::string list{}; ///< `list_text` of its members, where people wrote it and it is not too long

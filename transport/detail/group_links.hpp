@@ -10,7 +10,7 @@
 
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/environment.hpp>
-#include <troupe/core/lane_mutex.hpp>
+#include <troupe/core/fiber_safe_mutex.hpp>
 #include <troupe/core/result.hpp>
 #include <troupe/transport/detail/group_hello.hpp>
 #include <troupe/transport/frame.hpp>
@@ -30,7 +30,7 @@ struct peer_channels {
   std::optional<group_notice> said{}; ///< the first one
 };
 
-/// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's lane.
+/// Control's part of an epoch. `tell` and `wake` from any thread, the rest on the group's thread.
 class group_links {
 public:
   group_links(wait_port& waits, std::vector<peer_channels> peers)
@@ -62,11 +62,11 @@ private:
   void heed(peer_channels& peer, std::optional<group_notice>& notice);
   void push(peer_channels& to, group_frame kind, std::string meta);
 
-  lane_mutex mutex_; // of readers, writers and control channels
+  fiber_safe_mutex mutex_; // of readers, writers and control channels
   std::vector<peer_channels> peers_;
 };
 
-/// The door of a member: its listener, and callers that nobody has taken yet. One lane.
+/// The door of a member: its listener, and callers that nobody has taken yet. One thread.
 class group_door {
 public:
   struct caller {
@@ -118,7 +118,7 @@ private:
 
 using wait_listener = std::function<void(const std::string& missing)>;
 
-/// Tells a listener every few seconds whom a lane waits for. One wait, one lane.
+/// Tells a listener every few seconds whom a thread waits for. One wait, one thread.
 class wait_teller {
 public:
   wait_teller(const wait_listener& to, time_point begun)
@@ -151,7 +151,7 @@ struct epoch_spec {
 };
 
 /// The outcome of `form_links`, which dials members of lower rank and waits for those of higher
-/// rank. Waits on the calling lane. `deadline` names who is missing, and `outcome.missing` gets
+/// rank. Waits on the calling thread. `deadline` names who is missing, and `outcome.missing` gets
 /// their ranks; `fenced`: others are in a later epoch of the same list, or wait for this one there,
 /// `outcome.newest`; `mismatch`: they have another list, and for given lists where it differs;
 /// `wrong_peer`: another token; `peer_lost`: a member that listened refuses calls.

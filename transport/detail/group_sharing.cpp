@@ -3,10 +3,10 @@
 
 #include <troupe/kernels/hash.hpp>
 #include <troupe/transport/detail/group_core.hpp>
-#include <troupe/transport/detail/host_area.hpp>
+#include <troupe/transport/detail/inproc_engine.hpp>
 #include <troupe/transport/detail/network_engine.hpp>
 #include <troupe/transport/detail/pause.hpp>
-#include <troupe/transport/detail/process_area.hpp>
+#include <troupe/transport/detail/shm_engine.hpp>
 
 /// What the members of an epoch share, and what carries an operation therefore.
 namespace troupe::detail {
@@ -40,7 +40,7 @@ result<void> group_core::share_memory(time_point deadline) {
     one_host = one_host && other.host == spec_.locality.host;
   }
   if (size() > 1 && one_process) {
-    process_ = find_process_area(key_of(spec_, door_.group()), size());
+    process_ = find_inproc_area(key_of(spec_, door_.group()), size());
     class_ = group_class::process;
     keeps_core_ = have_cores(size());
   } else if (size() > 1 && one_host) {
@@ -51,7 +51,7 @@ result<void> group_core::share_memory(time_point deadline) {
 
 // Member 0 makes the memory and tells where it is; it is used if all could map it.
 result<void> group_core::share_host_memory(time_point deadline) {
-  const std::size_t bytes = host_area::bytes_for(size(), options_.arena_bytes);
+  const std::size_t bytes = shm_segment::bytes_for(size(), options_.arena_bytes);
   host_memory memory;
   std::array<std::int64_t, 3> where{};
   std::int64_t ok = 0;
@@ -91,8 +91,8 @@ result<void> group_core::share_host_memory(time_point deadline) {
   memory.close_door();
   if (ok == 0)
     return {};
-  host_ = std::make_unique<host_area>(std::move(memory), size(), rank(), options_.arena_bytes,
-                                      options_.table);
+  host_ = std::make_unique<shm_segment>(std::move(memory), size(), rank(), options_.arena_bytes,
+                                        options_.table);
   class_ = group_class::host;
   return {};
 }
@@ -109,10 +109,10 @@ duration group_core::time_until(time_point deadline) const {
 std::unique_ptr<collective_engine> group_core::engine_for(const collective_task& task,
                                                           std::uint64_t description) {
   if (process_)
-    return std::make_unique<process_engine>(*process_, *channels_, task, description, rank(),
-                                            operation_);
+    return std::make_unique<inproc_engine>(*process_, *channels_, task, description, rank(),
+                                           operation_);
   if (host_)
-    return std::make_unique<host_engine>(*host_, *channels_, task, description, rank(), operation_);
+    return std::make_unique<shm_engine>(*host_, *channels_, task, description, rank(), operation_);
   const collective_plan& plan = plan_for(task, description);
   return std::make_unique<network_engine>(plan, data_for(task, description, plan), links_,
                                           counters_);

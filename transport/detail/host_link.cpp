@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t link_page_bytes = 4096;
 // What is shown to the peer at once: it copies one piece while we copy the next.
 constexpr std::size_t piece_bytes = std::size_t{128} << 10;
-constexpr int wakes_read_max = 16; // a flood of them does not hold the lane
+constexpr int wakes_read_max = 16; // a flood of them does not hold the thread
 
 constexpr std::byte yes{'y'};
 constexpr std::byte no{'n'};
@@ -157,7 +157,7 @@ void host_link::wake_peer() {
 // What the socket of a link with memory says: the answer to the offer, wake-ups, the end.
 void host_link::listen() {
   std::lock_guard lock{talk_};
-  if (stage_ != stage::shared) // another lane has heard the answer: what follows is the stream
+  if (stage_ != stage::shared) // another thread has heard the answer: what follows is the stream
     return;
   std::array<std::byte, 64> some;
   for (int i = 0; i < wakes_read_max && !gone_; ++i) {

@@ -10,8 +10,8 @@
 #include <troupe/core/data_port.hpp>
 #include <troupe/core/result.hpp>
 #include <troupe/transport/detail/byte_ring.hpp>
-#include <troupe/transport/detail/host_door.hpp>
 #include <troupe/transport/detail/pollable.hpp>
+#include <troupe/transport/detail/shm_handshake.hpp>
 
 /// A channel between processes of one host: bytes through two rings in memory that both map, a
 /// local socket for hello, wake-ups and the news that the peer is gone.
@@ -49,7 +49,7 @@ private:
   std::size_t ring_bytes_ = 0;
 };
 
-/// An end of a link. One lane, or two as `channel` allows. Who enters offers memory and may write
+/// An end of a link. One thread, or two as `channel` allows. Who enters offers memory and may write
 /// at once; who accepts takes it or declines, and then all bytes go through the socket, those first
 /// that had been written already.
 ///

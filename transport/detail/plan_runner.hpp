@@ -17,7 +17,7 @@
 #include <troupe/transport/detail/collective_plan.hpp>
 #include <troupe/transport/detail/scratch_memory.hpp>
 
-/// Carries a plan out over channels: a state machine that the calling lane drives, and that never
+/// Carries a plan out over channels: a state machine that the calling thread drives, and that never
 /// waits by itself.
 namespace troupe::detail {
 

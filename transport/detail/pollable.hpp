@@ -10,7 +10,7 @@ namespace troupe::detail {
 
 /// The descriptor of an open channel or listener, -1 once it is closed. A poller holds it weakly,
 /// so that what is destroyed while watched is forgotten and never mistaken for another file with
-/// the same number. One lane.
+/// the same number. One thread.
 struct descriptor {
   int fd = -1;
 
@@ -24,8 +24,8 @@ struct descriptor {
     (void)want_send;
     return false;
   }
-  /// Before its lane sleeps: from now on the system hears of what `is_ready` tells. True when that
-  /// is so already.
+  /// Before its thread sleeps: from now on the system hears of what `is_ready` tells. True when
+  /// that is so already.
   virtual bool ready_or_told(bool want_send) {
     (void)want_send;
     return false;

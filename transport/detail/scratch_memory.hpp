@@ -6,7 +6,7 @@
 
 namespace troupe::detail {
 
-/// Memory at a multiple of 64 bytes that grows, without keeping what it held. One lane.
+/// Memory at a multiple of 64 bytes that grows, without keeping what it held. One thread.
 class scratch_memory {
 public:
   std::byte* at_least(std::size_t bytes) {

@@ -162,7 +162,7 @@ result<void> server_session::answer_question(data_kind kind) {
     case data_kind::put_blob: return on_put_blob();
     case data_kind::get_blob: return on_get_blob();
     case data_kind::drop_blob: return on_drop_blob();
-    case data_kind::read_cut: return on_read_cut();
+    case data_kind::read_snapshot: return on_read_snapshot();
     case data_kind::restore: return on_restore();
     case data_kind::stats: return on_stats();
     default:
@@ -185,7 +185,7 @@ result<void> server_session::on_hello() {
   from_.task = hello->task;
   from_.inc = hello->inc;
   term_ = hello->term;
-  // As whom it was just found to be meant: a new life of ours ends the session.
+  // As whom it was just found to be meant: a new session of ours ends the session.
   as_ = hello->receiver.counter != 0 ? hello->receiver : admission_.self();
   answer(data_kind::welcome, encode_meta(welcome_meta{as_}));
   return {};
@@ -248,10 +248,10 @@ void server_session::answer_no_memory() {
         all.answers.resize(meta->pieces.size(), piece_answer{0, 0, end.why});
       return answer(data_kind::mutate_ack, encode_meta(std::move(all)));
     }
-    case data_kind::read_cut: {
-      cut_meta piece;
+    case data_kind::read_snapshot: {
+      snapshot_meta piece;
       piece.why = std::move(end.why);
-      return answer(data_kind::cut_reply, encode_meta(std::move(piece)));
+      return answer(data_kind::snapshot_reply, encode_meta(std::move(piece)));
     }
     case data_kind::get_blob: return answer(data_kind::blob_reply, encode_meta(std::move(end)));
     case data_kind::put_blob:

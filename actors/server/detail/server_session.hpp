@@ -8,21 +8,21 @@
 
 #include <troupe/actors/data_plane/parameter_protocol.hpp>
 #include <troupe/actors/server/detail/server_admission.hpp>
-#include <troupe/actors/server/server_lane_options.hpp>
+#include <troupe/actors/server/server_event_loop_options.hpp>
 #include <troupe/actors/support/channel_loop.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe {
 
-/// A channel of a server's lane: reads its frames, works on the store and the blobs, answers. On
-/// the lane's thread. A frame that breaks the protocol is answered by a refusal, and ends the
+/// A channel of a server's thread: reads its frames, works on the store and the blobs, answers. On
+/// the thread's thread. A frame that breaks the protocol is answered by a refusal, and ends the
 /// channel.
 class server_session : public served_channel {
 public:
-  /// What all sessions of a lane share; outlives them.
+  /// What all sessions of a thread share; outlives them.
   struct context {
     const environment& env;
-    const server_lane_options& options;
+    const server_event_loop_options& options;
     const server_admission& admission;
     tensor_pool& pool;
   };
@@ -32,7 +32,8 @@ public:
 
   channel& wire() { return *wire_; }
   void close() { wire_->close(); }
-  /// Serves some frames. True when there is more to do without waiting. `now`: of the lane's turn.
+  /// Serves some frames. True when there is more to do without waiting. `now`: of the thread's
+  /// turn.
   bool serve(time_point now);
   channel_wait wait() const;
   /// Ends if it would not be let in any more: the server has a new incarnation, or the sender was
@@ -65,7 +66,7 @@ private:
   result<void> on_put_blob();
   result<void> on_get_blob();
   result<void> on_drop_blob();
-  result<void> on_read_cut();
+  result<void> on_read_snapshot();
   result<void> on_restore();
   result<void> on_stats();
   result<std::vector<rows_wanted>> find_rows(const gather_meta& meta) const;
@@ -80,7 +81,7 @@ private:
   void end_within(duration patience);
 
   const environment& env_;
-  const server_lane_options& options_;
+  const server_event_loop_options& options_;
   const server_admission& admission_;
   tensor_pool& pool_;
 

@@ -1,4 +1,4 @@
-// Questions about parameters: reading and changing them, cuts and restores.
+// Questions about parameters: reading and changing them, snapshots and restores.
 #include <troupe/actors/server/detail/server_session.hpp>
 
 #include <cstring>
@@ -174,15 +174,15 @@ result<void> server_session::on_mutate() {
   return {};
 }
 
-result<void> server_session::on_read_cut() {
-  auto meta = decode_meta<read_cut_meta>(in_.meta(), "read_cut");
+result<void> server_session::on_read_snapshot() {
+  auto meta = decode_meta<read_snapshot_meta>(in_.meta(), "read_snapshot");
   if (!meta)
     return meta.error();
-  cut_meta out;
+  snapshot_meta out;
   std::vector<bulk_part> bulk;
-  auto part = options_.store ? options_.store->read_cut(meta->cut, meta->from.variable,
-                                                        meta->from.shard, meta->part)
-                             : result<cut_piece>{no_store()};
+  auto part = options_.store ? options_.store->read_snapshot(meta->snapshot, meta->from.variable,
+                                                             meta->from.shard, meta->part)
+                             : result<snapshot_piece>{no_store()};
   if (part) {
     out.type = part->rows.type();
     out.shape = part->rows.shape();
@@ -192,7 +192,7 @@ result<void> server_session::on_read_cut() {
   } else {
     out.why = std::move(part.error());
   }
-  answer(data_kind::cut_reply, encode_meta(std::move(out)), std::move(bulk));
+  answer(data_kind::snapshot_reply, encode_meta(std::move(out)), std::move(bulk));
   return {};
 }
 

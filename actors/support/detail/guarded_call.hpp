@@ -14,7 +14,7 @@ std::exception_ptr guarded_call(F f) {
     f();
     return nullptr;
   } catch (...) {
-    if (ends_the_lane())
+    if (ends_the_thread())
       throw;
     return std::current_exception();
   }

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include <troupe/actors/worker/detail/lane_step.hpp>
+#include <troupe/actors/worker/detail/worker_step_host.hpp>
 
 namespace troupe {
 

@@ -8,7 +8,7 @@
 #include <troupe/data/dataset.hpp>
 #include <troupe/data/distributed_input.hpp>
 #include <troupe/strategies/input/distribute_options.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace troupe::detail {
 
@@ -19,19 +19,19 @@ using piece_pipelines = std::vector<pipeline_pieces>;
 /// threads.
 class distributed_source {
 public:
-  distributed_source(std::shared_ptr<sync_state> of, distribute_options options)
+  distributed_source(std::shared_ptr<replica_engine> of, distribute_options options)
     : of_{std::move(of)}, options_{std::move(options)} {}
 
   /// Pipelines at the begin of pass 0. Throws what opening the dataset throws; `wrong_state` when
   /// there is nothing to read with: the runtime has ended, or it is the default strategy's input in
   /// a simulated process.
   piece_pipelines open() const;
-  /// Steps that a lane makes ahead of `next`; 0: there is no lane.
+  /// Steps that a thread makes ahead of `next`; 0: there is no thread.
   std::uint32_t steps_ahead() const;
   /// Whether pieces are put on the replicas' devices before a replica asks.
   bool puts_on_devices() const;
 
-  const std::shared_ptr<sync_state>& of() const { return of_; }
+  const std::shared_ptr<replica_engine>& of() const { return of_; }
   const distribute_options& options() const { return options_; }
   dataset global{};
   std::function<dataset(const input_context&)> function{};
@@ -40,7 +40,7 @@ private:
   pipeline_pieces open_one(std::int64_t pipelines, std::int64_t pipeline,
                            std::int64_t replicas) const;
   std::vector<std::uint32_t> weights_in_order() const;
-  const std::shared_ptr<sync_state> of_;
+  const std::shared_ptr<replica_engine> of_;
   const distribute_options options_;
 };
 

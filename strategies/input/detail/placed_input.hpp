@@ -11,7 +11,7 @@
 
 namespace troupe::detail {
 
-class sync_state;
+class replica_engine;
 
 /// A replica's piece of a step on its device. No parts: it was not put there.
 struct placed_piece {
@@ -40,7 +40,7 @@ class device_feeder {
 public:
   /// Null when no replica is on a GPU. Pieces for a GPU that can't be had, or has no stream left,
   /// stay in host memory (`input.not_placed` is traced).
-  static std::unique_ptr<device_feeder> make(sync_state& of);
+  static std::unique_ptr<device_feeder> make(replica_engine& of);
   device_feeder(const device_feeder&) = delete;
   device_feeder& operator=(const device_feeder&) = delete;
   ~device_feeder();

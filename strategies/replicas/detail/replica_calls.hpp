@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include <troupe/actors/replicas/lockstep.hpp>
+#include <troupe/actors/replicas/collective_order_checker.hpp>
 #include <troupe/core/tensor.hpp>
 
 /// The collective calls of replicas: how each is described to the others, and what a replica

@@ -22,7 +22,7 @@ struct strategy_policy {
   /// Whether it is what holds where nobody made a strategy: no runtime, no devices, and its scope
   /// changes nothing.
   bool is_default = false;
-  /// Whether variables are on parameter servers: no copies here, and no lanes for replicas.
+  /// Whether variables are on parameter servers: no copies here, and no threads for replicas.
   bool variables_on_servers = false;
   /// Whether shapes are fixed when a program is compiled: gathers take equal shapes only.
   bool requires_equal_shapes = false;

@@ -23,7 +23,7 @@ public:
   void close() override;
   void release() override { seat_.release(); }
   bool members_can_stay() const override { return true; }
-  std::shared_ptr<cluster> owner() const override { return seat_.program(); }
+  std::shared_ptr<coordinator_client> owner() const override { return seat_.program(); }
   const std::string& address() const override { return address_; }
 
 private:

@@ -7,7 +7,7 @@
 #include <troupe/actors/coordinator/coordinator.hpp>
 #include <troupe/actors/membership/membership.hpp>
 #include <troupe/messages/membership.hpp>
-#include <troupe/strategies/runtime/detail/cluster.hpp>
+#include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 #include <troupe/strategies/runtime/detail/process_role.hpp>
 
 namespace troupe::detail {
@@ -28,8 +28,8 @@ public:
   std::string start_membership(membership_actor_options settings);
   /// How the program reaches the servers.
   struct ways {
-    cluster::link_maker connect{};
-    cluster::vault_maker open_vault{};
+    coordinator_client::link_maker connect{};
+    coordinator_client::snapshot_reader_maker open_snapshot_reader{};
     bool others_join = false; ///< workers that were not described may come
   };
   /// Starts the coordinator actor and makes the program's way to it. @pre `start_membership`
@@ -42,7 +42,7 @@ public:
   member server_member(std::uint32_t server) const;
   const membership_actor& membership() const { return membership_; }
   coordinator_shared& shared() const { return *shared_; }
-  const std::shared_ptr<cluster>& program() const { return cluster_; }
+  const std::shared_ptr<coordinator_client>& program() const { return cluster_; }
 
   /// Ends the cluster, as far as it was started, and waits for its end.
   void end(time_point deadline, const cluster_end& how);
@@ -55,7 +55,7 @@ private:
   membership_actor membership_{};
   std::shared_ptr<promise_slot<bool>> membership_ended_{};
   std::shared_ptr<coordinator_shared> shared_{};
-  std::shared_ptr<cluster> cluster_{};
+  std::shared_ptr<coordinator_client> cluster_{};
 };
 
 } // namespace troupe::detail

@@ -20,7 +20,7 @@ public:
   void start(process_devices& devices, runtime_services& services) override;
   bool end(time_point deadline, const cluster_end& how) override;
   void release() override { seat_.release(); }
-  std::shared_ptr<cluster> owner() const override { return seat_.program(); }
+  std::shared_ptr<coordinator_client> owner() const override { return seat_.program(); }
 
 private:
   using stores = std::vector<std::shared_ptr<shard_store>>;

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include <troupe/actors/membership/member_client.hpp>
-#include <troupe/actors/worker/worker_lanes.hpp>
+#include <troupe/actors/worker/worker_executor.hpp>
 #include <troupe/strategies/runtime/runtime_options.hpp>
 
 namespace troupe::detail {
@@ -17,7 +17,7 @@ public:
   /// The settings of its actor that do not depend on the way to the coordinator.
   member_options settings(const runtime_options& options) const;
   /// Where its actor puts its threads of steps, for `join_threads`. Of a worker only.
-  std::shared_ptr<std::shared_ptr<worker_lanes>> take_threads();
+  std::shared_ptr<std::shared_ptr<worker_executor>> take_threads();
   /// `leave` asks the actor to leave the cluster. Not set within one process, where the coordinator
   /// ends every member.
   void on_leave(std::function<void()> leave) { leave_ = std::move(leave); }
@@ -35,7 +35,7 @@ private:
   const task_id task_;
   std::shared_ptr<promise_slot<bool>> ended_;
   std::shared_ptr<promise_slot<incarnation>> admitted_;
-  std::shared_ptr<std::shared_ptr<worker_lanes>> threads_{};
+  std::shared_ptr<std::shared_ptr<worker_executor>> threads_{};
   std::function<void()> leave_{};
 };
 

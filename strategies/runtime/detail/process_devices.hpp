@@ -29,7 +29,7 @@ public:
   /// `device_unavailable`.
   void open_named();
   /// Settings of the threads of a worker. `first`: the number of its first thread in this process.
-  worker_lanes_options threads_of(const task_id& task, std::uint32_t first) const;
+  worker_executor_options threads_of(const task_id& task, std::uint32_t first) const;
   /// Has the worker told when a device of its threads fails: it is of no use without it. `first` as
   /// above.
   void watch(std::uint32_t first, const worker_actor& worker) const;

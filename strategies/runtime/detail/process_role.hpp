@@ -10,7 +10,7 @@
 #include <troupe/strategies/runtime/detail/runtime_services.hpp>
 
 namespace troupe {
-class cluster;
+class coordinator_client;
 }
 
 namespace troupe::detail {
@@ -51,7 +51,7 @@ public:
   /// Whether members outlive this coordinator when it steps down.
   virtual bool members_can_stay() const { return false; }
   /// The program's way to the cluster; null where there is none.
-  virtual std::shared_ptr<cluster> owner() const { return nullptr; }
+  virtual std::shared_ptr<coordinator_client> owner() const { return nullptr; }
   /// The coordinator's "host:port"; empty elsewhere and within one process.
   virtual const std::string& address() const;
 };

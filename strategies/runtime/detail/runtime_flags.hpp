@@ -28,7 +28,7 @@ bool flag_shares_memory(const std::string& flag, const std::string& value);
 
 /// The kinds of programs that read flags: those with parameter servers, and those of equal workers,
 /// which all run the same program. Each has flags that the other refuses or leaves alone.
-enum class program_kind : std::uint8_t { parameter_server, equals };
+enum class program_kind : std::uint8_t { parameter_server, peers };
 
 /// What the flags say about the cluster as a whole; empty: not given.
 struct cluster_flags {

@@ -9,7 +9,7 @@
 #include <caf/fwd.hpp>
 
 #include <troupe/actors/devices/device_plane.hpp>
-#include <troupe/actors/replicas/worker_links.hpp>
+#include <troupe/actors/replicas/worker_rendezvous.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe::detail {
@@ -22,8 +22,7 @@ struct runtime_services {
   const environment& env;
   caf::actor_system& system;
   const std::shared_ptr<device_plane> devices;
-  std::shared_ptr<worker_meeting>
-    meeting{}; ///< with other processes of equals; null: there are none
+  std::shared_ptr<worker_meeting> meeting{}; ///< with peer workers; null: there are none
   /// Lines for people, from any thread: to stderr, unless a host brought the environment.
   std::function<void(const std::string& line)> say{[](const std::string&) {}};
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include <troupe/actors/data_plane/remote_server_link.hpp>
-#include <troupe/actors/data_plane/server_vault.hpp>
+#include <troupe/actors/data_plane/snapshot_reader.hpp>
 #include <troupe/messages/membership.hpp>
 #include <troupe/strategies/runtime/runtime_options.hpp>
 
@@ -25,8 +25,9 @@ public:
   result<std::unique_ptr<server_link>> connect(const member& server, std::uint32_t index,
                                                const origin& self, term_no term) const;
   /// The coordinator's client for checkpoints.
-  result<std::unique_ptr<server_vault>> open_vault(const member& server, std::uint32_t index,
-                                                   term_no term) const;
+  result<std::unique_ptr<snapshot_reader>> open_snapshot_reader(const member& server,
+                                                                std::uint32_t index,
+                                                                term_no term) const;
 
 private:
   const environment& env_;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <troupe/actors/shards/shard.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 #include <troupe/strategies/replicas/strategy.hpp>
 #include <troupe/strategies/variables/detail/variable_rules.hpp>
 #include <troupe/strategies/variables/variable_options.hpp>
@@ -25,11 +25,11 @@ struct variable_caller {
 /// replicas' writes are collective where an aggregation brings values together.
 class variable_core : public std::enable_shared_from_this<variable_core> {
 public:
-  variable_core(std::shared_ptr<sync_state> of, std::shared_ptr<const variable_spec> spec,
+  variable_core(std::shared_ptr<replica_engine> of, std::shared_ptr<const variable_spec> spec,
                 const distributed_variable_options& options);
 
   const variable_spec& spec() const { return *spec_; }
-  const std::shared_ptr<sync_state>& of() const { return of_; }
+  const std::shared_ptr<replica_engine>& of() const { return of_; }
   variable_synchronization synchronization() const { return synchronization_; }
   variable_aggregation aggregation() const { return aggregation_; }
   bool trainable() const { return trainable_; }
@@ -94,7 +94,7 @@ private:
   [[noreturn]] void refuse(const char* what, variable_action how) const;
   std::vector<tensor> shares_of(const tensor& total) const;
 
-  const std::shared_ptr<sync_state> of_;
+  const std::shared_ptr<replica_engine> of_;
   const std::shared_ptr<const variable_spec> spec_;
   const variable_synchronization synchronization_;
   const variable_aggregation aggregation_;

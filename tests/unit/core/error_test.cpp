@@ -18,7 +18,7 @@ TEST_CASE("an error's text names code, task and incarnation") {
   why.where.task = {.job = job_kind::worker, .index = 1};
   why.where.inc = {.counter = 3, .nonce = 99};
   CHECK(to_string(why) == "shape_mismatch at worker:1 (incarnation 3): w is [2], not [3]");
-  why.where.inc = {}; // one of equals
+  why.where.inc = {}; // one of peer workers
   CHECK(to_string(why) == "shape_mismatch at worker:1: w is [2], not [3]");
   why.text = "worker:1: w is [2], not [3]";
   CHECK(to_string(why) == "shape_mismatch: worker:1: w is [2], not [3]");

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 
 #include "../../support/processes.hpp"
 
@@ -34,13 +34,13 @@ TEST_CASE("production random: draws differ, whatever the purpose") {
   CHECK(seen.size() == 1000);
 }
 
-TEST_CASE("production wait: a notification wakes a lane that waits without limit") {
+TEST_CASE("production wait: a notification wakes a thread that waits without limit") {
   auto ports = make_production_ports();
   auto point = ports->waits().make_point();
   std::mutex m;
   bool ready = false;
   bool seen = false;
-  auto waiter = ports->lanes().start("waiter", [&] {
+  auto waiter = ports->threads().start("waiter", [&] {
     std::unique_lock lock{m};
     seen = wait_for(*point, lock, never, [&] { return ready; });
   });
@@ -66,15 +66,15 @@ TEST_CASE("production wait: a deadline that passed gives up, and not before its 
   CHECK_FALSE(point->wait_until(lock, time_point{}));
 }
 
-TEST_CASE("production wait: notify_one hands a token through many lanes") {
+TEST_CASE("production wait: notify_one hands a token through many threads") {
   auto ports = make_production_ports();
   auto point = ports->waits().make_point();
   std::mutex m;
   int tokens = 0;
   int taken = 0;
-  std::vector<std::unique_ptr<lane>> lanes;
+  std::vector<std::unique_ptr<thread_handle>> threads;
   for (int i = 0; i < 4; ++i)
-    lanes.push_back(ports->lanes().start("taker" + std::to_string(i), [&] {
+    threads.push_back(ports->threads().start("taker" + std::to_string(i), [&] {
       for (int k = 0; k < 250; ++k) {
         std::unique_lock lock{m};
         wait_for(*point, lock, never, [&] { return tokens > 0; });
@@ -87,30 +87,30 @@ TEST_CASE("production wait: notify_one hands a token through many lanes") {
     ++tokens;
     point->notify_one();
   }
-  for (auto& each : lanes)
+  for (auto& each : threads)
     each->join();
   CHECK(taken == 1000);
   CHECK(tokens == 0);
 }
 
-TEST_CASE("production lane: it bears 15 characters of its name and has its own context") {
+TEST_CASE("production thread: it bears 15 characters of its name and has its own context") {
   auto ports = make_production_ports();
   int mine = 0;
-  (void)exchange_lane_local(&mine);
+  (void)exchange_context_local(&mine);
   char name[32] = {};
   const int* its = &mine;
-  auto l = ports->lanes().start("a-name-of-twenty-chars", [&] {
+  auto l = ports->threads().start("a-name-of-twenty-chars", [&] {
     ::pthread_getname_np(::pthread_self(), name, sizeof name);
-    its = lane_local<int>();
-    ports->lanes().yield();
+    its = context_local<int>();
+    ports->threads().yield();
   });
   l->join();
   CHECK(std::string{name} == "a-name-of-twent");
   CHECK(its == nullptr);
-  (void)exchange_lane_local<int>(nullptr);
+  (void)exchange_context_local<int>(nullptr);
 }
 
-TEST_CASE("production lane: an abandoned lane runs on with what it owns") {
+TEST_CASE("production thread: an abandoned thread runs on with what it owns") {
   auto ports = make_production_ports();
   struct shared {
     std::mutex m{};
@@ -121,7 +121,7 @@ TEST_CASE("production lane: an abandoned lane runs on with what it owns") {
   auto s = std::make_shared<shared>();
   s->point = ports->waits().make_point();
   {
-    auto l = ports->lanes().start("left", [s] {
+    auto l = ports->threads().start("left", [s] {
       std::unique_lock lock{s->m};
       wait_for(*s->point, lock, never, [&] { return s->go; });
       s->done = true;
@@ -137,12 +137,12 @@ TEST_CASE("production lane: an abandoned lane runs on with what it owns") {
   CHECK(s->done);
 }
 
-TEST_CASE("production lane: leave_now ends the process with the code and runs no destructor") {
+TEST_CASE("production thread: leave_now ends the process with the code and runs no destructor") {
   testing::child_process child{[] {
     struct loud {
       ~loud() { ::_exit(1); }
     } never_destroyed;
-    make_production_ports()->lanes().leave_now(42);
+    make_production_ports()->threads().leave_now(42);
     return 0;
   }};
   child.wait();
@@ -162,20 +162,20 @@ std::set<int> cores_of_this_thread() {
   return out;
 }
 
-/// Where a lane may run that keeps to a part.
+/// Where a thread may run that keeps to a part.
 std::set<int> cores_of_part(production_ports& ports, std::uint32_t part, std::uint32_t parts) {
   std::set<int> out;
-  auto lane = ports.lanes().start("part", [&] {
-    ports.lanes().keep_to_part(part, parts);
+  auto thread = ports.threads().start("part", [&] {
+    ports.threads().keep_to_part(part, parts);
     out = cores_of_this_thread();
   });
-  lane->join();
+  thread->join();
   return out;
 }
 
 } // namespace
 
-TEST_CASE("production lanes: parts have cores of their own, and all of them together") {
+TEST_CASE("production threads: parts have cores of their own, and all of them together") {
   auto ports = make_production_ports();
   const auto all = cores_of_this_thread();
   const auto n = static_cast<std::uint32_t>(all.size());
@@ -194,21 +194,21 @@ TEST_CASE("production lanes: parts have cores of their own, and all of them toge
     CHECK(seen == all);
     CHECK(cores == (parts > n ? std::size_t{parts} * n : n));
   }
-  CHECK(cores_of_this_thread() == all); // others' lanes are others'
+  CHECK(cores_of_this_thread() == all); // others' threads are others'
 }
 
 TEST_CASE(
-  "production lanes: a lane that another one starts keeps to no part, its own may be next") {
+  "production threads: a thread that another one starts keeps to no part, its own may be next") {
   auto ports = make_production_ports();
   const auto all = cores_of_this_thread();
   const auto parts = static_cast<std::uint32_t>(all.size());
   std::set<int> outer_cores, inner_cores, kept_cores;
-  auto outer = ports->lanes().start("outer", [&] {
-    ports->lanes().keep_to_part(0, parts);
+  auto outer = ports->threads().start("outer", [&] {
+    ports->threads().keep_to_part(0, parts);
     outer_cores = cores_of_this_thread();
-    auto inner = ports->lanes().start("inner", [&] {
+    auto inner = ports->threads().start("inner", [&] {
       inner_cores = cores_of_this_thread();
-      ports->lanes().keep_to_part(parts - 1, parts);
+      ports->threads().keep_to_part(parts - 1, parts);
       kept_cores = cores_of_this_thread();
     });
     inner->join();

@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 struct world {
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  environment env{ports->clock(), ports->random(), ports->storage(),
-                  ports->lanes(), ports->waits(),  *transport};
+  environment env{ports->clock(),   ports->random(), ports->storage(),
+                  ports->threads(), ports->waits(),  *transport};
 };
 
 } // namespace

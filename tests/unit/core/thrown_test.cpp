@@ -11,7 +11,7 @@ using namespace troupe;
 
 struct no_exception {};
 struct forced_unwind {}; // only by its name
-struct end_of_a_lane final : lane_unwind {};
+struct end_of_a_thread final : thread_unwind {};
 
 } // namespace
 
@@ -43,17 +43,17 @@ TEST_CASE("an exception for want of memory is out_of_memory, not the user's code
   CHECK(why->text == "out of memory (std::bad_alloc)");
 }
 
-TEST_CASE("what ends the lane passes, whatever its name, and nothing else does") {
-  CHECK_FALSE(ends_the_lane()); // nothing is thrown
-  CHECK_THROWS_AS((void)failure_in([] { throw end_of_a_lane{}; }), end_of_a_lane);
-  CHECK_THROWS_AS((void)failure_in([] { throw lane_unwind{}; }), lane_unwind);
+TEST_CASE("what ends the thread passes, whatever its name, and nothing else does") {
+  CHECK_FALSE(ends_the_thread()); // nothing is thrown
+  CHECK_THROWS_AS((void)failure_in([] { throw end_of_a_thread{}; }), end_of_a_thread);
+  CHECK_THROWS_AS((void)failure_in([] { throw thread_unwind{}; }), thread_unwind);
   const auto other = failure_in([] { throw forced_unwind{}; });
   REQUIRE(other);
   CHECK(other->code == errc::user_code);
   try {
-    throw end_of_a_lane{};
+    throw end_of_a_thread{};
   } catch (...) {
-    CHECK(ends_the_lane());
-    CHECK(current_exception_name().find("end_of_a_lane") != std::string::npos); // still current
+    CHECK(ends_the_thread());
+    CHECK(current_exception_name().find("end_of_a_thread") != std::string::npos); // still current
   }
 }

@@ -27,18 +27,18 @@ void emit(tracer& to, std::string_view id, std::initializer_list<trace_field> fi
 
 } // namespace
 
-TEST_CASE("counting tracer: events and marks are counted apart, also from several lanes") {
+TEST_CASE("counting tracer: events and marks are counted apart, also from several threads") {
   counting_tracer trace;
   auto ports = make_production_ports();
-  std::vector<std::unique_ptr<lane>> lanes;
+  std::vector<std::unique_ptr<thread_handle>> threads;
   for (int i = 0; i < 4; ++i)
-    lanes.push_back(ports->lanes().start("count", [&] {
+    threads.push_back(ports->threads().start("count", [&] {
       for (int k = 0; k < 500; ++k) {
         trace.mark("a");
         emit(trace, "b", {{"k", k}});
       }
     }));
-  for (auto& each : lanes)
+  for (auto& each : threads)
     each->join();
   CHECK(trace.marks("a") == 2000);
   CHECK(trace.marks("b") == 0);

@@ -1,5 +1,5 @@
 // Groups of devices that sum together: their epochs, and what goes wrong with them. Method: as in
-// faults_test.cpp; the second half runs on CPU lanes, through the in-process reduction.
+// faults_test.cpp; the second half runs on CPU devices, through the in-process reduction.
 
 #include "support.hpp"
 
@@ -16,7 +16,7 @@ struct group_of {
       devices.push_back(f.open(i));
       streams.push_back(devices[i]->make_stream("reduce").value_or_throw());
     }
-    key = devices[0]->comms().draw_key().value_or_throw();
+    key = devices[0]->comms().get_unique_id().value_or_throw();
   }
   /// All join at the same time, each on its own thread.
   std::vector<result<device_comm>> open(group_epoch epoch, duration timeout = long_enough) {
@@ -33,7 +33,7 @@ struct group_of {
   }
   std::vector<std::shared_ptr<device>> devices{};
   std::vector<device_stream> streams{};
-  comm_key key{};
+  unique_id key{};
 };
 
 constexpr group_epoch first{1};
@@ -109,7 +109,7 @@ TEST_CASE(
   auto& comms = g.devices[0]->comms();
   const comm_epochs mine, others;
   auto open = [&](group_epoch epoch, const comm_epochs& of) {
-    return comms.open(epoch, comms.draw_key().value_or_throw(), 1, 0, long_enough, of);
+    return comms.open(epoch, comms.get_unique_id().value_or_throw(), 1, 0, long_enough, of);
   };
   auto a = open(group_epoch{7}, mine).value_or_throw();
   auto b = open(group_epoch{3}, others).value_or_throw();
@@ -235,17 +235,17 @@ TEST_CASE("comm fault 11: an epoch that was revoked takes no new members") {
   CHECK(g.devices[0]->close(2s));
 }
 
-TEST_CASE("comm: CPU lanes sum through the in-process reduction, and a revoke frees them") {
+TEST_CASE("comm: CPU devices sum through the in-process reduction, and a revoke frees them") {
   counting_tracer traced;
   fixture f; // for its environment
-  auto table = make_cpu_table(f.env(), {.devices = 2});
+  auto table = make_cpu_backend(f.env(), {.devices = 2});
   std::vector<std::shared_ptr<device>> devices;
   std::vector<device_stream> streams;
   for (std::uint32_t i = 0; i < 2; ++i) {
     devices.push_back(device::open(f.env(), table, i, quick()).value_or_throw());
     streams.push_back(devices[i]->make_stream("reduce").value_or_throw());
   }
-  auto key = devices[0]->comms().draw_key().value_or_throw();
+  auto key = devices[0]->comms().get_unique_id().value_or_throw();
   std::vector<device_comm> comms(2);
   {
     std::vector<std::thread> threads;

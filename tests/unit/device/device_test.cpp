@@ -1,5 +1,5 @@
 // Streams, events, memory and tensors when all is well: order, reuse, moving, sharing with other
-// libraries. Method: a made-up GPU whose operations take virtual care of order, and CPU lanes.
+// libraries. Method: a made-up GPU whose operations take virtual care of order, and CPU devices.
 
 #include "support.hpp"
 
@@ -19,7 +19,7 @@ struct both {
     how.hang_after = 60s;
     f = std::make_unique<fixture>(fake_options{}, how);
     fake = f->open();
-    cpu = device::open(f->env(), make_cpu_table(f->env()), 0, how).value_or_throw();
+    cpu = device::open(f->env(), make_cpu_backend(f->env()), 0, how).value_or_throw();
   }
   ~both() {
     CHECK(fake->close(5s));
@@ -57,11 +57,11 @@ TEST_CASE("device: a stream runs in order, and others wait by events") {
     std::mutex mutex;
     for (int i = 0; i < 100; ++i) {
       auto e = d->submit(compute, push(seen, mutex, 2 * i)).value_or_throw();
-      REQUIRE(d->depends(reduce, e));
+      REQUIRE(d->wait_event(reduce, e));
       auto back = d->submit(reduce, push(seen, mutex, 2 * i + 1)).value_or_throw();
-      REQUIRE(d->depends(compute, back));
+      REQUIRE(d->wait_event(compute, back));
     }
-    REQUIRE(d->wait(d->mark(compute).value_or_throw(), long_enough));
+    REQUIRE(d->wait(d->record_event(compute).value_or_throw(), long_enough));
     REQUIRE(seen.size() == 200);
     for (int i = 0; i < 200; ++i)
       CHECK(seen[static_cast<std::size_t>(i)] == i);
@@ -81,7 +81,7 @@ TEST_CASE("device: work after a depend does not delay what was there before") {
                                   }})
                 .value_or_throw();
   auto before = d->submit(second, nothing()).value_or_throw();
-  REQUIRE(d->depends(second, gate));
+  REQUIRE(d->wait_event(second, gate));
   auto late = d->submit(second, {.name = "late",
                                  .run =
                                    [&](const launch_site&) {
@@ -151,7 +151,7 @@ TEST_CASE("pool: the same stream gets a block back at once, another only when it
   CHECK(m.data() == first);
   m = {};
   f.table->release_hangs();
-  REQUIRE(d->wait(d->mark(a).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(a).value_or_throw(), long_enough));
   auto again = d->allocate(4096, b).value_or_throw();
   CHECK(again.data() == first);
   again = {};
@@ -178,8 +178,8 @@ TEST_CASE("pool: a block that another stream used too waits for both") {
   auto other = d->allocate(4096, a).value_or_throw();
   CHECK(other.data() != first); // b may still write there
   f.table->release_hangs();
-  REQUIRE(d->wait(d->mark(b).value_or_throw(), long_enough));
-  REQUIRE(d->wait(d->mark(a).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(b).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(a).value_or_throw(), long_enough));
   CHECK(d->allocate(4096, a).value_or_throw().data() == first);
   other = {};
   f.closes_clean(d);
@@ -303,9 +303,9 @@ TEST_CASE("DLPack: what does not fit is refused, and given back") {
   names(failure_of(from_dlpack(nullptr)), errc::invalid_argument, {"null"});
 }
 
-TEST_CASE("CPU lanes: an operation that throws names itself, and its stream is over") {
+TEST_CASE("CPU devices: an operation that throws names itself, and its stream is over") {
   fixture f;
-  auto d = device::open(f.env(), make_cpu_table(f.env()), 0, quick()).value_or_throw();
+  auto d = device::open(f.env(), make_cpu_backend(f.env()), 0, quick()).value_or_throw();
   auto s = d->make_stream("compute").value_or_throw();
   REQUIRE(d->enqueue(s, {.name = "bad_luck", .run = [](const launch_site&) -> device_answer {
                            throw std::runtime_error{"no"};
@@ -315,39 +315,39 @@ TEST_CASE("CPU lanes: an operation that throws names itself, and its stream is o
   names(failure_of(d->close(1s)), errc::launch_failed, {"'bad_luck'"});
 }
 
-TEST_CASE("CPU lanes: a full queue waits, and goes on in order") {
+TEST_CASE("CPU devices: a full queue waits, and goes on in order") {
   fixture f;
   auto how = quick();
   how.hang_after = 60s;
   auto d =
-    device::open(f.env(), make_cpu_table(f.env(), {.queue_len_max = 4}), 0, how).value_or_throw();
+    device::open(f.env(), make_cpu_backend(f.env(), {.queue_len_max = 4}), 0, how).value_or_throw();
   auto s = d->make_stream("compute").value_or_throw();
   std::vector<int> seen;
   std::mutex mutex;
   for (int i = 0; i < 1000; ++i)
     REQUIRE(d->enqueue(s, push(seen, mutex, i)));
-  REQUIRE(d->wait(d->mark(s).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(s).value_or_throw(), long_enough));
   REQUIRE(seen.size() == 1000);
   for (int i = 0; i < 1000; ++i)
     CHECK(seen[static_cast<std::size_t>(i)] == i);
   CHECK(d->close(2s));
 }
 
-TEST_CASE("CPU lanes: memory that comes back from both sides of a full queue blocks nobody") {
+TEST_CASE("CPU devices: memory that comes back from both sides of a full queue blocks nobody") {
   fixture f;
   auto how = quick();
   how.hang_after = 60s;
   auto d =
-    device::open(f.env(), make_cpu_table(f.env(), {.queue_len_max = 2}), 0, how).value_or_throw();
+    device::open(f.env(), make_cpu_backend(f.env(), {.queue_len_max = 2}), 0, how).value_or_throw();
   auto s = d->make_stream("compute").value_or_throw();
   for (int i = 0; i < 2000; ++i) {
-    // The lane lets go of one tensor while this thread gives another back under the pool's lock.
+    // The thread lets go of one tensor while this thread gives another back under the pool's lock.
     auto x = device_tensor::make(d, s, dtype::f32, {64}).value_or_throw();
     REQUIRE(
       d->enqueue(s, {.name = "hold", .run = [x](const launch_site&) { return device_answer{}; }}));
     auto y = device_tensor::make(d, s, dtype::f32, {64}).value_or_throw();
   }
-  REQUIRE(d->wait(d->mark(s).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(s).value_or_throw(), long_enough));
   CHECK(d->close(2s));
 }
 

@@ -1,7 +1,7 @@
 // What goes wrong with a device, one scenario a test. Each ends in an error that names the device
 // and, where there is one, the stream and the operation; and in a teardown that either leaves
 // nothing behind or touches nothing that is broken. Method: a made-up GPU with faults on demand, on
-// this machine's clock, lanes and waits; the device code is the one that runs on CUDA.
+// this machine's clock, threads and waits; the device code is the one that runs on CUDA.
 
 #include "support.hpp"
 
@@ -86,7 +86,7 @@ TEST_CASE("fault 09: a full device gives its cache back and serves the request")
   auto s = d->make_stream("compute").value_or_throw();
   { auto gone = d->allocate(1 << 19, s).value_or_throw(); }
   { auto gone = d->allocate(1 << 18, s).value_or_throw(); }
-  REQUIRE(d->wait(d->mark(s).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(s).value_or_throw(), long_enough));
   auto big = d->allocate(1 << 20, s).value_or_throw();
   CHECK(d->statistics().memory.trims == 1);
   CHECK(d->statistics().memory.bytes_cached == 0);
@@ -230,7 +230,7 @@ TEST_CASE("fault 20: a stream can't be made to wait") {
   auto b = d->make_stream("reduce").value_or_throw();
   auto e = d->submit(a, nothing("layer")).value_or_throw();
   f.table->plant({.function = "depend", .answer = {.status = device_status::invalid}});
-  names(failure_of(d->depends(b, e)), errc::invalid_argument, {"gpu:0", "'reduce'", "'layer'"});
+  names(failure_of(d->wait_event(b, e)), errc::invalid_argument, {"gpu:0", "'reduce'", "'layer'"});
   e = {};
   f.closes_clean(d);
 }

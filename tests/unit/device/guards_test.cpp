@@ -1,5 +1,5 @@
 // Work that stands behind a collective which broke: who is told, on which stream, and who is not
-// kept waiting. Method: two CPU lanes through the in-process reduction, and two made-up GPUs.
+// kept waiting. Method: two CPU devices through the in-process reduction, and two made-up GPUs.
 
 #include "support.hpp"
 
@@ -13,7 +13,7 @@ using namespace device_test;
 
 /// Two devices of one table, and their communicators.
 struct pair_of {
-  pair_of(const environment& env, const std::shared_ptr<device_table>& table,
+  pair_of(const environment& env, const std::shared_ptr<device_backend>& table,
           device_options how = patient()) {
     for (std::uint32_t i = 0; i < 2; ++i) {
       devices.push_back(device::open(env, table, i, how).value_or_throw());
@@ -22,7 +22,7 @@ struct pair_of {
     }
   }
   std::vector<device_comm> open(group_epoch epoch) {
-    auto key = devices[0]->comms().draw_key().value_or_throw();
+    auto key = devices[0]->comms().get_unique_id().value_or_throw();
     std::vector<device_comm> out(2);
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < 2; ++i)
@@ -43,7 +43,7 @@ struct pair_of {
 
 TEST_CASE("comm: a sum that broke is not told as done, on the side that did not revoke") {
   fixture f;
-  auto table = make_cpu_table(f.env(), {.devices = 2});
+  auto table = make_cpu_backend(f.env(), {.devices = 2});
   pair_of two{f.env(), table};
   for (std::uint32_t round = 1; round <= 10; ++round) {
     auto comms = two.open(group_epoch{round});
@@ -87,7 +87,7 @@ TEST_CASE("comm: what another stream does with a sum that broke is told") {
     // By now it is known: the stream is free for a new start.
     CHECK(g->to_host(two.compute[0], long_enough));
     names(failure_of(d->wait(summed, long_enough)), errc::revoked, {"worker:1 is lost"});
-    CHECK(d->wait(d->mark(two.reduce[0]).value_or_throw(), long_enough));
+    CHECK(d->wait(d->record_event(two.reduce[0]).value_or_throw(), long_enough));
   }
   two.close();
 }
@@ -101,14 +101,14 @@ TEST_CASE("comm: a sum that went well leaves its streams free of its group") {
   for (std::size_t i = 0; i < 2; ++i) {
     auto& d = two.devices[i];
     auto e = d->comms().all_reduce(comms[i], two.reduce[i], x.data(), 2).value_or_throw();
-    REQUIRE(d->depends(two.compute[i], e));
-    events.push_back(d->mark(two.compute[i]).value_or_throw());
+    REQUIRE(d->wait_event(two.compute[i], e));
+    events.push_back(d->record_event(two.compute[i]).value_or_throw());
   }
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(two.devices[i]->wait(events[i], long_enough));
   auto& d = two.devices[0];
   d->comms().revoke(group_epoch{1}, "all is done");
-  CHECK(d->wait(d->mark(two.compute[0]).value_or_throw(), long_enough));
+  CHECK(d->wait(d->record_event(two.compute[0]).value_or_throw(), long_enough));
   two.close();
 }
 
@@ -121,8 +121,8 @@ TEST_CASE("comm: a member that does not come in time ends the group, not the dev
     std::vector<float> x(8, 1.0f);
     auto& d = two.devices[0];
     auto e = d->comms().all_reduce(comms[0], two.reduce[0], x.data(), 8).value_or_throw();
-    REQUIRE(d->depends(two.compute[0], e));
-    auto behind = d->mark(two.compute[0]).value_or_throw();
+    REQUIRE(d->wait_event(two.compute[0], e));
+    auto behind = d->record_event(two.compute[0]).value_or_throw();
     if (waits)
       names(failure_of(d->wait(behind, long_enough)), errc::collective_failed,
             {"gpu:0", "epoch 1", "hangs", "member"});
@@ -142,7 +142,7 @@ TEST_CASE("comm: a member that does not come in time ends the group, not the dev
 
 TEST_CASE("comm: a revoke does not wait for a collective that waits for a full queue") {
   fixture f;
-  auto table = make_cpu_table(f.env(), {.devices = 2, .queue_len_max = 2, .full_max = 30s});
+  auto table = make_cpu_backend(f.env(), {.devices = 2, .queue_len_max = 2, .full_max = 30s});
   pair_of two{f.env(), table};
   auto comms = two.open(group_epoch{1});
   std::vector<float> x(1000, 1.0f);

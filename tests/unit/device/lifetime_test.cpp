@@ -1,5 +1,5 @@
 // What ends while other threads still use it: a device that closes, handles that come back, calls
-// that hang. Method: CPU lanes, and a made-up GPU whose calls hang on demand.
+// that hang. Method: CPU devices, and a made-up GPU whose calls hang on demand.
 
 #include "support.hpp"
 
@@ -27,7 +27,7 @@ struct barrier {
 
 TEST_CASE("close: a handle that drops while streams run out frees nothing that they still use") {
   fixture f;
-  auto d = device::open(f.env(), make_cpu_table(f.env()), 0, patient()).value_or_throw();
+  auto d = device::open(f.env(), make_cpu_backend(f.env()), 0, patient()).value_or_throw();
   auto a = d->make_stream("a").value_or_throw(), b = d->make_stream("b").value_or_throw();
   auto used = d->allocate(1 << 16, b).value_or_throw();
   auto held = d->allocate(1 << 12, a).value_or_throw();
@@ -57,7 +57,7 @@ TEST_CASE("close: a handle that drops while streams run out frees nothing that t
 TEST_CASE("close: calls that race with it are refused or served") {
   fixture f;
   for (int round = 0; round < 300; ++round) {
-    auto table = make_cpu_table(f.env());
+    auto table = make_cpu_backend(f.env());
     auto d = device::open(f.env(), table, 0, patient()).value_or_throw();
     auto s = d->make_stream("a").value_or_throw();
     std::atomic<int> going{0};
@@ -105,7 +105,7 @@ TEST_CASE("close: handles that drop meanwhile go back, each once") {
 TEST_CASE("close: an operation that owns an event and memory of its stream goes with it") {
   fixture f;
   for (int round = 0; round < 200; ++round) {
-    auto d = device::open(f.env(), make_cpu_table(f.env()), 0, patient()).value_or_throw();
+    auto d = device::open(f.env(), make_cpu_backend(f.env()), 0, patient()).value_or_throw();
     auto s = d->make_stream("a").value_or_throw(), t = d->make_stream("b").value_or_throw();
     for (int i = 0; i < 20; ++i) {
       auto e = d->submit(s, nothing()).value_or_throw();
@@ -133,7 +133,7 @@ TEST_CASE("close: a call that hangs in the driver fails the device, and does not
     auto d = f.open();
     auto s = d->make_stream("a").value_or_throw();
     { auto gone = d->allocate(1 << 19, s).value_or_throw(); }
-    REQUIRE(d->wait(d->mark(s).value_or_throw(), long_enough));
+    REQUIRE(d->wait(d->record_event(s).value_or_throw(), long_enough));
     f.table->plant({.function = function, .hang = true});
     std::thread asks{[&] { (void)d->allocate(1 << 20, s); }}; // and has the cache given back
     REQUIRE(comes_true(f.env(), [&] { return f.table->hanging() == 1; }));
@@ -151,10 +151,10 @@ TEST_CASE("streams: contexts give theirs back, and the next user's work runs beh
   how.streams_max = 2;
   fixture f{{}, how};
   for (auto& d :
-       {f.open(), device::open(f.env(), make_cpu_table(f.env()), 0, how).value_or_throw()}) {
+       {f.open(), device::open(f.env(), make_cpu_backend(f.env()), 0, how).value_or_throw()}) {
     CAPTURE(to_string(d->id()));
     for (int i = 0; i < 10; ++i) {
-      auto ctx = device_context::make(d, "lane." + std::to_string(i)).value_or_throw();
+      auto ctx = device_context::make(d, "compute." + std::to_string(i)).value_or_throw();
       CHECK(ctx->stream("copies").name() == "copies");
       CHECK(d->statistics().streams == 2);
       names(failure_of(d->make_stream("one more")), errc::out_of_range, {"'one more'"});
@@ -194,7 +194,7 @@ TEST_CASE("probe: a group's end is still told to the caller, not to a probe") {
   how.hang_after = 60s;
   fixture f{{.devices = 2}, how};
   auto a = f.open(0), b = f.open(1);
-  auto key = a->comms().draw_key().value_or_throw();
+  auto key = a->comms().get_unique_id().value_or_throw();
   device_comm on_a, on_b;
   std::thread other{
     [&] { on_b = b->comms().open(group_epoch{1}, key, 2, 1, long_enough).value_or_throw(); }};
@@ -274,7 +274,7 @@ TEST_CASE("pool: a block that no event can be made for is not lost") {
   CHECK(d->statistics().memory.bytes_in_use == 0);
   CHECK(d->statistics().memory.bytes_cached == 4096);
   auto other = d->allocate(4096, b).value_or_throw(); // makes the event, which has not passed yet
-  REQUIRE(d->wait(d->mark(a).value_or_throw(), long_enough));
+  REQUIRE(d->wait(d->record_event(a).value_or_throw(), long_enough));
   m = d->allocate(4096, b).value_or_throw();
   CHECK((m.data() == at || other.data() == at));
   m = {};

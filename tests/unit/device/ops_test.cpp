@@ -1,5 +1,5 @@
 // The kernels through the one interface of all devices. Goal: what a user's program calls gives on
-// a CPU lane, and on a made-up device, exactly what the CPU kernels give; and refuses with a name
+// a CPU device, and on a made-up device, exactly what the CPU kernels give; and refuses with a name
 // what does not fit. The same checks run on GPUs in tests/gpu.
 
 #include "support.hpp"
@@ -19,11 +19,11 @@ void run_all(const std::shared_ptr<device>& d) {
   CHECK(!d->why_failed());
 }
 
-TEST_CASE("ops: a CPU lane computes what the CPU kernels compute") {
+TEST_CASE("ops: a CPU device computes what the CPU kernels compute") {
   fixture f;
   auto how = quick();
   how.hang_after = 60s;
-  auto d = device::open(f.env(), make_cpu_table(f.env()), 0, how).value_or_throw();
+  auto d = device::open(f.env(), make_cpu_backend(f.env()), 0, how).value_or_throw();
   run_all(d);
   CHECK(d->close(5s));
 }
@@ -73,7 +73,7 @@ TEST_CASE("ops: what does not fit is refused by name, and ends nothing") {
 
 TEST_CASE("ops: a label out of range breaks a CPU's stream, by name") {
   fixture f;
-  auto d = device::open(f.env(), make_cpu_table(f.env()), 0, quick()).value_or_throw();
+  auto d = device::open(f.env(), make_cpu_backend(f.env()), 0, quick()).value_or_throw();
   conformance::rig r{d};
   auto logits = r.up(std::vector<float>(4), dtype::f32, {2, 2});
   auto labels = r.up(std::vector<std::int32_t>{0, 7});

@@ -1,12 +1,12 @@
 // Gradients summed bucket by bucket, and the perceptron that makes them. Method: two made-up GPUs,
-// whose clock shows what runs beside what, and two CPU lanes.
+// whose clock shows what runs beside what, and two CPU devices.
 
 #include "support.hpp"
 
 #include <thread>
 
 #include <troupe/device/bucket_reducer.hpp>
-#include <troupe/device/cpu_table.hpp>
+#include <troupe/device/cpu_backend.hpp>
 #include <troupe/device/mlp.hpp>
 #include <troupe/kernels/mlp.hpp>
 
@@ -21,7 +21,8 @@ struct member {
   device_comm comm;
 };
 
-std::vector<member> members_on(const environment& env, const std::shared_ptr<device_table>& table) {
+std::vector<member> members_on(const environment& env,
+                               const std::shared_ptr<device_backend>& table) {
   auto how = quick();
   how.hang_after = 60s;
   std::vector<member> out(2);
@@ -30,7 +31,7 @@ std::vector<member> members_on(const environment& env, const std::shared_ptr<dev
     out[i].compute = out[i].d->make_stream("compute").value_or_throw();
     out[i].reduce = out[i].d->make_stream("reduce").value_or_throw();
   }
-  auto key = out[0].d->comms().draw_key().value_or_throw();
+  auto key = out[0].d->comms().get_unique_id().value_or_throw();
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < 2; ++i)
     threads.emplace_back([&, i] {
@@ -41,7 +42,7 @@ std::vector<member> members_on(const environment& env, const std::shared_ptr<dev
   return out;
 }
 
-void sums_in_buckets(const environment& env, const std::shared_ptr<device_table>& table,
+void sums_in_buckets(const environment& env, const std::shared_ptr<device_backend>& table,
                      bool bf16) {
   auto all = members_on(env, table);
   const std::vector<std::size_t> sizes{1000, 1, 0, 300, 5000, 20, 30};
@@ -87,10 +88,10 @@ TEST_CASE("reducer: gradients of two devices become their mean, bucket by bucket
   CHECK(f.table->census() == fake_census{});
 }
 
-TEST_CASE("reducer: the same on CPU lanes, through the in-process reduction") {
+TEST_CASE("reducer: the same on CPU devices, through the in-process reduction") {
   fixture f;
-  sums_in_buckets(f.env(), make_cpu_table(f.env(), {.devices = 2}), false);
-  sums_in_buckets(f.env(), make_cpu_table(f.env(), {.devices = 2}), true);
+  sums_in_buckets(f.env(), make_cpu_backend(f.env(), {.devices = 2}), false);
+  sums_in_buckets(f.env(), make_cpu_backend(f.env(), {.devices = 2}), true);
 }
 
 TEST_CASE("reducer: the first bucket is summed while later layers still compute") {
@@ -107,9 +108,10 @@ TEST_CASE("reducer: the first bucket is summed while later layers still compute"
     REQUIRE(reducers.back()->add(first.back(), m.compute));
     REQUIRE(m.d->enqueue(m.compute, nothing("layer"))); // the next layer, which does not end
   }
-  auto summed = all[0].d->mark(all[0].reduce).value_or_throw();
+  auto summed = all[0].d->record_event(all[0].reduce).value_or_throw();
   CHECK(all[0].d->wait(summed, long_enough));
-  CHECK(!all[0].d->passed(all[0].d->mark(all[0].compute).value_or_throw()).value_or_throw());
+  CHECK(
+    !all[0].d->passed(all[0].d->record_event(all[0].compute).value_or_throw()).value_or_throw());
   f.table->release_hangs();
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(first[i].to_host(all[i].compute).value_or_throw() == tensor::vector<float>({2, 4}));
@@ -143,7 +145,7 @@ TEST_CASE("mlp: a device's loss and gradients are the CPU kernels'") {
   const std::vector<std::int64_t> widths{20, 16, 5};
   const std::vector<std::size_t> sizes{20, 16, 5};
   for (auto& d : {device::open(f.env(), f.table, 0, how).value_or_throw(),
-                  device::open(f.env(), make_cpu_table(f.env()), 0, how).value_or_throw()}) {
+                  device::open(f.env(), make_cpu_backend(f.env()), 0, how).value_or_throw()}) {
     auto ctx = device_context::make(d).value_or_throw();
     {
       device_mlp mlp{*ctx, widths};

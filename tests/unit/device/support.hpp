@@ -13,9 +13,9 @@
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tracers.hpp>
 #include <troupe/device/comm_set.hpp>
-#include <troupe/device/cpu_table.hpp>
+#include <troupe/device/cpu_backend.hpp>
 #include <troupe/device/device.hpp>
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/fake_backend.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
 #include "../../support/failures.hpp"
@@ -29,7 +29,7 @@ using namespace troupe;
 using namespace troupe::testing;
 using namespace std::chrono_literals;
 
-/// The ports of this machine, which lanes that were given up may use to the end of the process.
+/// The ports of this machine, which threads that were given up may use to the end of the process.
 struct machine {
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
@@ -62,13 +62,17 @@ inline device_options patient() {
 /// One or more made-up GPUs.
 struct fixture {
   explicit fixture(fake_options options = {}, device_options how = quick())
-    : table{std::make_shared<fake_table>(env(), options)}, how_{how} {}
+    : table{std::make_shared<fake_backend>(env(), options)}, how_{how} {}
   ~fixture() { table->release_hangs(); }
 
   environment env() {
     auto& m = this_machine();
-    return {m.ports->clock(), m.ports->random(), m.ports->storage(),
-            m.ports->lanes(), m.ports->waits(),  *m.transport,
+    return {m.ports->clock(),
+            m.ports->random(),
+            m.ports->storage(),
+            m.ports->threads(),
+            m.ports->waits(),
+            *m.transport,
             &traced};
   }
 
@@ -95,7 +99,7 @@ struct fixture {
   }
 
   counting_tracer traced{};
-  std::shared_ptr<fake_table> table;
+  std::shared_ptr<fake_backend> table;
   device_options how_;
 };
 
@@ -106,7 +110,7 @@ inline device_op nothing(const char* name = "nothing") {
 /// What a stream that breaks says: to the record behind it when it broke before that, else to the
 /// wait.
 inline failure failure_behind(device& d, const device_stream& s) {
-  auto e = d.mark(s);
+  auto e = d.record_event(s);
   return e ? failure_of(d.wait(*e, long_enough)) : e.error();
 }
 

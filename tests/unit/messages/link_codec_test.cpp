@@ -125,7 +125,7 @@ TEST_CASE("links: a message that is cut short or goes on too long is refused") {
 TEST_CASE("links: other messages don't travel, and other kinds are none") {
   auto stranger = box(fence_member{});
   CHECK_FALSE(encode_link(stranger));
-  auto local = box(lane_progress{});
+  auto local = box(thread_progress{});
   CHECK_FALSE(encode_link(local));
   for (auto kind : {link_kind{0}, link_kind::hello, link_kind::welcome, link_kind::refused,
                     link_kind::goodbye, link_kind{15}, link_kind{255}}) {

@@ -240,7 +240,7 @@ story& begun(story& s, const char* how, int attempt, int on) {
                 {{"term", 1}, {"closure", 1}, {"attempt", attempt}, {"worker", on}});
 }
 
-story& struck(story& s, int attempt, int by) {
+story& failed_attempt(story& s, int attempt, int by) {
   return s.tell(
     chief, "queue.struck",
     {{"term", 1}, {"closure", 1}, {"attempt", attempt}, {"worker", by}, {"strikes", 1}});
@@ -248,20 +248,23 @@ story& struck(story& s, int attempt, int by) {
 
 } // namespace
 
-TEST_CASE("INV-X4 checker: a strike for a worker where the closure had begun is fine") {
+TEST_CASE(
+  "INV-X4 checker: a failed attempt counted for a worker where the closure had begun is fine") {
   for (const char* how : {"worker.closure_started", "worker.closure_announced"}) {
     story s{make_error_checker};
-    CHECK(struck(begun(s, how, 2, 3), 2, 3).is_good());
+    CHECK(failed_attempt(begun(s, how, 2, 3), 2, 3).is_good());
   }
 }
 
-TEST_CASE("INV-X4 checker: a strike for a worker where it had not begun is not") {
+TEST_CASE("INV-X4 checker: a failed attempt counted for a worker where it had not begun is not") {
   story never{make_error_checker};
-  CHECK(struck(never, 1, 0).rules() == "INV-X4");
+  CHECK(failed_attempt(never, 1, 0).rules() == "INV-X4");
   story other_attempt{make_error_checker};
-  CHECK(struck(begun(other_attempt, "worker.closure_started", 1, 0), 2, 0).rules() == "INV-X4");
+  CHECK(failed_attempt(begun(other_attempt, "worker.closure_started", 1, 0), 2, 0).rules()
+        == "INV-X4");
   story other_worker{make_error_checker};
-  CHECK(struck(begun(other_worker, "worker.closure_started", 1, 1), 1, 0).rules() == "INV-X4");
+  CHECK(failed_attempt(begun(other_worker, "worker.closure_started", 1, 1), 1, 0).rules()
+        == "INV-X4");
 }
 
 TEST_CASE("INV-P1 checker: what was acknowledged is there") {

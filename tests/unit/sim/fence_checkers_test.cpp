@@ -148,7 +148,7 @@ TEST_CASE("INV-B1 checker: a queue stays under its limit") {
 }
 
 TEST_CASE("INV-B1 checker: a worker gets no more than its credits") {
-  story s{make_bound_checker, {.credits_max = 2, .lanes = 1}};
+  story s{make_bound_checker, {.credits_max = 2, .threads = 1}};
   s.dispatched(1, 1).dispatched(2, 1).dispatched(3, 1);
   CHECK(s.put_back(3).dispatched(4, 1).is_good());
   CHECK(s.dispatched(5, 1).rules() == "INV-B1");

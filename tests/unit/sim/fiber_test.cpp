@@ -71,15 +71,15 @@ TEST_CASE("fiber: each has its own ambient state") {
   std::vector<int*> seen;
   auto body = [&](int* mine) {
     return [&seen, mine] {
-      (void)exchange_lane_local(mine);
+      (void)exchange_context_local(mine);
       fiber::current()->suspend();
-      seen.push_back(lane_local<int>());
+      seen.push_back(context_local<int>());
     };
   };
   fiber one{"one", body(&a)}, two{"two", body(&b)};
   one.run();
   two.run();
-  CHECK(lane_local<int>() == nullptr);
+  CHECK(context_local<int>() == nullptr);
   one.run();
   two.run();
   CHECK(seen == std::vector<int*>{&a, &b});

@@ -62,7 +62,7 @@ struct pair_world {
       listener(p, *c);
     });
     w.node(worker{0}, [this, dialler](process& p) {
-      p.env().lanes.spend(10ms); // the server listens by then
+      p.env().threads.spend(10ms); // the server listens by then
       auto c = p.env().transport.connect(address, after(p.env().clock.now(), 3s));
       if (!c) {
         failed = c.error();
@@ -121,11 +121,11 @@ TEST_CASE("links: a stall holds bytes for as long as it likes, and the connectio
     p.run(
       [&](process& me, channel& c) {
         for (const char* part : {"one ", "two ", "three"}) {
-          me.env().lanes.spend(50ms);
+          me.env().threads.spend(50ms);
           if (!send_all(me, c, part))
             return;
         }
-        me.env().lanes.spend(200s);
+        me.env().threads.spend(200s);
         (void)send_all(me, c, ".");
       },
       [&](process& me, channel& c) { out.first = receive_all(me, c, 250s); });
@@ -146,7 +146,7 @@ TEST_CASE("links: a stall and a partition of one link end each by itself, and he
     faults(p.w);
     p.run(
       [](process& me, channel& c) {
-        me.env().lanes.spend(50ms);
+        me.env().threads.spend(50ms);
         CHECK(send_all(me, c, "x"));
       },
       [&](process& me, channel& c) {
@@ -173,7 +173,7 @@ TEST_CASE("links: a one-way partition stops one way only") {
   p.w.at(20ms).partition_one_way(server{0}, worker{0}, 300ms);
   p.run(
     [&](process& me, channel& c) {
-      me.env().lanes.spend(50ms);
+      me.env().threads.spend(50ms);
       CHECK(send_all(me, c, "there"));
       back = receive_all(me, c, 100ms);
       CHECK(back.empty());
@@ -195,9 +195,9 @@ TEST_CASE("links: a reset loses what is under way and both ends see it") {
   p.w.at(50ms).reset(worker{0}, server{0});
   p.run(
     [&](process& me, channel& c) {
-      me.env().lanes.spend(30ms);
+      me.env().threads.spend(30ms);
       CHECK(send_all(me, c, "lost"));
-      me.env().lanes.spend(30ms);
+      me.env().threads.spend(30ms);
       ended = send_all(me, c, "more");
     },
     [&](process& me, channel& c) { got = receive_all(me, c, 5s); });
@@ -210,11 +210,11 @@ TEST_CASE("links: a reset loses what is under way and both ends see it") {
 TEST_CASE("links: nobody listens, nobody answers") {
   world w{1};
   errc refused{}, late{};
-  w.node(server{0}, [](process& p) { p.env().lanes.spend(10s); });
+  w.node(server{0}, [](process& p) { p.env().threads.spend(10s); });
   w.node(worker{0}, [&](process& p) {
     auto& e = p.env();
     refused = e.transport.connect(address, after(e.clock.now(), 3s)).error().code;
-    e.lanes.spend(1s);
+    e.threads.spend(1s);
     auto begin = w.now();
     late = e.transport.connect(address, after(e.clock.now(), 700ms)).error().code;
     CHECK(w.now() - begin >= 700ms);
@@ -235,7 +235,7 @@ TEST_CASE("links: the peer of a crash sees the end, of a silent one nothing unti
     p.run(
       [&](process& me, channel& c) {
         while (send_all(me, c, "x"))
-          me.env().lanes.spend(10ms);
+          me.env().threads.spend(10ms);
         ended = p.w.now();
         p.w.fail("stop", "seen enough");
       },
@@ -251,9 +251,9 @@ TEST_CASE("links: a paused machine gets everything once it goes on") {
   p.w.at(20ms).pause(server{0}, 200ms);
   p.run(
     [&](process& me, channel& c) {
-      me.env().lanes.spend(50ms);
+      me.env().threads.spend(50ms);
       CHECK(send_all(me, c, "one"));
-      me.env().lanes.spend(50ms);
+      me.env().threads.spend(50ms);
       CHECK(send_all(me, c, "two"));
     },
     [&](process& me, channel& c) {
@@ -270,9 +270,9 @@ TEST_CASE("links: what is not taken for minutes ends the connection") {
   p.w.at(20ms).partition(server{0}, worker{0});
   p.run(
     [&](process& me, channel& c) {
-      me.env().lanes.spend(50ms);
+      me.env().threads.spend(50ms);
       CHECK(send_all(me, c, "x"));
-      me.env().lanes.spend(3min);
+      me.env().threads.spend(3min);
       ended = send_all(me, c, "y");
     },
     [&](process& me, channel& c) { receive_all(me, c, 5s); });

@@ -171,7 +171,7 @@ TEST_CASE(
   CHECK(says(coded.violations[0].text, "ended with 3"));
   auto crashed = [] {
     world w{1};
-    w.coordinator([](process& p) { p.env().lanes.spend(1s); });
+    w.coordinator([](process& p) { p.env().threads.spend(1s); });
     w.at(10ms).crash(chief); // by the test's own will
     return w.run();
   }();

@@ -11,16 +11,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-story& entered(story& s, node_name who, int life, const char* starts = "1 1", int step = 0) {
+story& entered(story& s, node_name who, int session, const char* starts = "1 1", int step = 0) {
   return s.tell(who, "replica.life",
-                {{"life", life}, {"starts", starts}, {"step", step}, {"replicas", 2}});
+                {{"life", session}, {"starts", starts}, {"step", step}, {"replicas", 2}});
 }
 
-story& applied(story& s, std::uint32_t replica, int step, int life = 1, int got = 7,
+story& applied(story& s, std::uint32_t replica, int step, int session = 1, int got = 7,
                int wanted = 7) {
   return s.tell(
     worker{replica}, "replica.applied",
-    {{"life", life}, {"step", step}, {"replica", replica}, {"got", got}, {"wanted", wanted}});
+    {{"life", session}, {"step", step}, {"replica", replica}, {"got", got}, {"wanted", wanted}});
 }
 
 story& begun(story& s, duration deadline = 2s) {

@@ -25,7 +25,7 @@ struct fixed_choices final : choices {
 
 fixed_choices three() {
   return fixed_choices{
-    {{choice::actor, 0, 5, 30}, {choice::lane, 1, 2, 10}, {choice::timer, 2, 0, 20}}};
+    {{choice::actor, 0, 5, 30}, {choice::thread, 1, 2, 10}, {choice::timer, 2, 0, 20}}};
 }
 
 std::vector<std::size_t> picks_of(schedule& s, int n) {

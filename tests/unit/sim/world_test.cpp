@@ -1,4 +1,4 @@
-// Goal: processes, lanes, waits, clocks and ends, with programs that use the ports directly.
+// Goal: processes, threads, waits, clocks and ends, with programs that use the ports directly.
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/core/lane_mutex.hpp>
+#include <troupe/core/fiber_safe_mutex.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/sim/world.hpp>
 
@@ -19,7 +19,7 @@ TEST_CASE("world: computing takes virtual time, and a slow machine takes longer"
   world w{1};
   w.node(worker{0}, [&](process& p) {
     for (int i = 0; i < 3; ++i) {
-      p.env().lanes.spend(100ms);
+      p.env().threads.spend(100ms);
       at.push_back(w.now());
     }
   });
@@ -31,17 +31,17 @@ TEST_CASE("world: computing takes virtual time, and a slow machine takes longer"
   CHECK(at[2] >= 1200ms);
 }
 
-TEST_CASE("world: a lane_mutex keeps others out while its holder is switched away") {
+TEST_CASE("world: a fiber_safe_mutex keeps others out while its holder is switched away") {
   std::vector<std::string> log;
   world w{1};
   w.node(worker{0}, [&](process& p) {
-    lane_mutex mutex{p.env().waits};
-    auto holder = p.env().lanes.start("holder", [&] {
+    fiber_safe_mutex mutex{p.env().waits};
+    auto holder = p.env().threads.start("holder", [&] {
       const std::lock_guard held{mutex};
-      p.env().lanes.spend(30ms); // a std::mutex would stop the whole thread here
+      p.env().threads.spend(30ms); // a std::mutex would stop the whole thread here
       log.push_back("holder");
     });
-    p.env().lanes.spend(10ms);
+    p.env().threads.spend(10ms);
     {
       const std::lock_guard held{mutex};
       log.push_back("main");
@@ -53,13 +53,13 @@ TEST_CASE("world: a lane_mutex keeps others out while its holder is switched awa
   CHECK(log == std::vector<std::string>{"holder", "main"});
 }
 
-TEST_CASE("world: a promise wakes the lane that waits for it, or its deadline does") {
+TEST_CASE("world: a promise wakes the thread that waits for it, or its deadline does") {
   std::vector<std::string> log;
   world w{1};
   w.node(worker{0}, [&](process& p) {
     promise_slot<int> slot{p.env()};
-    auto giver = p.env().lanes.start("giver", [&] {
-      p.env().lanes.spend(30ms);
+    auto giver = p.env().threads.start("giver", [&] {
+      p.env().threads.spend(30ms);
       slot.set(7);
     });
     auto early = slot.poll_until(after(p.env().clock.now(), 10ms), "early");
@@ -73,12 +73,12 @@ TEST_CASE("world: a promise wakes the lane that waits for it, or its deadline do
   CHECK(log == std::vector<std::string>{"late", "7"});
 }
 
-TEST_CASE("world: a lane that only yields lets time pass") {
+TEST_CASE("world: a thread that only yields lets time pass") {
   world w{1};
   w.node(worker{0}, [&](process& p) {
     auto until = after(p.env().clock.now(), 10s);
     while (p.env().clock.now() < until)
-      p.env().lanes.yield();
+      p.env().threads.yield();
   });
   auto r = w.run();
   CHECK(r.ok());
@@ -98,7 +98,7 @@ TEST_CASE("world: nothing that ever happens again is stuck, and limits are outco
   CHECK(run(waits).how == outcome::stuck);
   auto spins = [](process& p) {
     for (;;)
-      p.env().lanes.spend(1ms);
+      p.env().threads.spend(1ms);
   };
   world_options few, brief;
   few.steps_max = 100;
@@ -123,7 +123,7 @@ TEST_CASE(
     w.node(worker{0}, [&](process& p) {
       witness mine{log, "start " + std::to_string(p.start())};
       log.push_back(mine.name);
-      p.env().lanes.spend(100ms);
+      p.env().threads.spend(100ms);
       log.push_back(mine.name + " done");
     });
     w.at(50ms).crash(worker{0});
@@ -140,12 +140,12 @@ TEST_CASE(
                                     "run over", "start 1 gone"});
 }
 
-TEST_CASE("world: leave_now from a lane ends the process at once") {
+TEST_CASE("world: leave_now from a thread ends the process at once") {
   bool after_leave = false;
   world w{1};
   w.node(worker{0}, [&](process& p) {
-    auto other = p.env().lanes.start("other", [&] { p.env().lanes.leave_now(75); });
-    p.env().lanes.spend(1s);
+    auto other = p.env().threads.start("other", [&] { p.env().threads.leave_now(75); });
+    p.env().threads.spend(1s);
     after_leave = true;
     other->join();
   });
@@ -165,7 +165,7 @@ TEST_CASE("world: an action at a mark holds from that very point on") {
       mark(p.env(), "test.here");
       if (marks > 2)
         trace(p.env(), "test.after", {});
-      p.env().lanes.spend(1ms);
+      p.env().threads.spend(1ms);
     }
   });
   w.at_mark("test.here", worker{0}, 3, {.kind = action_kind::crash, .target = worker{0}});
@@ -180,14 +180,14 @@ TEST_CASE("world: clocks drift and wall time moves, each machine has its own") {
   std::int64_t moved = 0;
   world w{1};
   w.node(worker{0}, [&](process& p) {
-    p.env().lanes.spend(1ms); // the drift begins meanwhile
+    p.env().threads.spend(1ms); // the drift begins meanwhile
     auto begin = w.now();
-    p.env().lanes.spend(1000s); // of its own clock
+    p.env().threads.spend(1000s); // of its own clock
     fast = w.now() - begin;
   });
   w.node(worker{1}, [&](process& p) {
     auto begin = w.now();
-    p.env().lanes.spend(1000s);
+    p.env().threads.spend(1000s);
     plain = w.now() - begin;
     auto before = p.env().clock.unix_ms();
     w.act({.kind = action_kind::clock_offset, .target = worker{1}, .amount = -5000});
@@ -218,7 +218,7 @@ TEST_CASE("world: draws depend on seed, machine, start and purpose, not on each 
   CHECK(draws(1, false)[0] != draws(1, false)[1]);
 }
 
-TEST_CASE("world: what a program throws is its end, what a lane throws is a violation") {
+TEST_CASE("world: what a program throws is its end, what a thread throws is a violation") {
   world w{1};
   w.node(worker{0}, [](process&) { throw_failure(errc::unavailable, "on purpose"); });
   auto r = w.run();
@@ -229,8 +229,8 @@ TEST_CASE("world: what a program throws is its end, what a lane throws is a viol
 
   world v{1};
   v.node(worker{0}, [](process& p) {
-    p.env().lanes.start("bad", [] { throw std::runtime_error("lane"); })->join();
-    p.env().lanes.spend(1s);
+    p.env().threads.start("bad", [] { throw std::runtime_error("lane"); })->join();
+    p.env().threads.spend(1s);
   });
   CHECK(v.run().how == outcome::violated);
 }

@@ -66,11 +66,11 @@ TEST_CASE("children: one that aborts is told apart, with what it said") {
 
 TEST_CASE("children: a sentence in an assertion is the rule `assertion`") {
   auto out = run_one([]() -> std::string {
-    TROUPE_ASSERT(1 > 2, "lanes are joined before their owner goes");
+    TROUPE_ASSERT(1 > 2, "threads are joined before their owner goes");
     return "no";
   });
   CHECK(outcome_of(out).rule == "assertion");
-  CHECK(outcome_of(out).text.find("lanes are joined") != std::string::npos);
+  CHECK(outcome_of(out).text.find("threads are joined") != std::string::npos);
 }
 
 TEST_CASE("children: one that throws, exits or is killed is told apart") {

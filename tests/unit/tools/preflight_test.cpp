@@ -26,7 +26,7 @@ struct bench {
   const std::filesystem::path path = folder.path();
   std::unique_ptr<tr::production_ports> ports = tr::make_production_ports();
   std::unique_ptr<tr::data_transport> transport = tr::make_memory_transport(ports->waits());
-  tr::environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+  tr::environment env{ports->clock(), ports->random(), ports->storage(), ports->threads(),
                       ports->waits(), *transport,      nullptr};
 };
 

@@ -196,12 +196,12 @@ TEST_CASE_TEMPLATE("sockets: a peer's close is seen at once, after all that it s
   CHECK(says(why, ends.accepted->peer()));
 }
 
-TEST_CASE_TEMPLATE("sockets: a waiting lane wakes when its peer goes away", Over, over_tcp,
+TEST_CASE_TEMPLATE("sockets: a waiting thread wakes when its peer goes away", Over, over_tcp,
                    over_host_memory) {
   channel_pair<Over> ends;
-  std::thread lane{[&] { ends.dialed.reset(); }};
+  std::thread thread{[&] { ends.dialed.reset(); }};
   CHECK(end_of(*ends.transport, *ends.accepted).code == errc::connection_lost);
-  lane.join();
+  thread.join();
 }
 
 TEST_CASE_TEMPLATE("sockets: a reset is a lost connection for the sender too", Over, over_tcp,

@@ -124,7 +124,7 @@ TEST_CASE("ring: an index that can't be is seen by every call and nothing is tou
       writer.publish();
       memory.indices.taken = lie; // more than was written, or behind by more than the ring
       CHECK(writer.write(bytes_of(text)) == std::nullopt);
-      CHECK(writer.has_room()); // so that its lane looks and finds out
+      CHECK(writer.has_room()); // so that its thread looks and finds out
       CHECK(!writer.rest());
       memory.indices.taken = 40; // it stays so
       CHECK(writer.write(bytes_of(text)) == std::nullopt);
@@ -188,14 +188,14 @@ TEST_CASE("ring: what a reader did not take can be taken back in order") {
   CHECK(rest == first.substr(45) + second);
 }
 
-TEST_CASE("ring: two lanes that sleep whenever they may lose no byte and no wake-up") {
+TEST_CASE("ring: two threads that sleep whenever they may lose no byte and no wake-up") {
   ring_memory memory{256};
   // A wake-up is a count that the other one waits on.
   std::atomic<std::uint32_t> to_reader{0};
   std::atomic<std::uint32_t> to_writer{0};
   constexpr std::size_t total = 2'000'000;
   const std::string text = pattern(total, 3);
-  std::thread lane{[&] {
+  std::thread thread{[&] {
     ring_writer writer{memory.at};
     std::uint64_t random = 5;
     for (std::size_t at = 0; at < total;) {
@@ -225,7 +225,7 @@ TEST_CASE("ring: two lanes that sleep whenever they may lose no byte and no wake
     if (more.empty() && !reader.sleep_unless_bytes())
       to_reader.wait(seen);
   }
-  lane.join();
+  thread.join();
   CHECK(got == text);
   CHECK(memory.guards_hold());
 }

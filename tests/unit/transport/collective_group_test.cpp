@@ -405,8 +405,8 @@ TEST_CASE("collectives: processes of one host find their memory without being to
   auto ports = make_production_ports();
   for (const bool shares : {true, false}) {
     auto transport = make_host_transport(ports->clock(), {.shared_memory = shares});
-    environment env{ports->clock(), ports->random(), ports->storage(),
-                    ports->lanes(), ports->waits(),  *transport};
+    environment env{ports->clock(),   ports->random(), ports->storage(),
+                    ports->threads(), ports->waits(),  *transport};
     std::vector<std::unique_ptr<collective_group>> groups;
     std::vector<collective_member> list;
     for (std::uint64_t id : {1, 2}) {

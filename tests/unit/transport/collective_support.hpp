@@ -55,8 +55,8 @@ public:
       transport_{by == carrier::tcp     ? make_asio_transport(ports_->clock())
                  : by == carrier::rings ? make_host_transport(ports_->clock())
                                         : make_memory_transport(ports_->waits(), memory)},
-      env_{ports_->clock(), ports_->random(), ports_->storage(),
-           ports_->lanes(), ports_->waits(),  *transport_} {}
+      env_{ports_->clock(),   ports_->random(), ports_->storage(),
+           ports_->threads(), ports_->waits(),  *transport_} {}
 
   test_group(carrier by, std::uint32_t n) : test_group{by} {
     add(n);

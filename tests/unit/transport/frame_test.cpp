@@ -164,7 +164,7 @@ TEST_CASE("frame: large bulk goes from and to its own memory") {
                     [&](const std::byte* at) { return at > begin && at < begin + b.size(); }));
 }
 
-TEST_CASE("frame: one pump moves a bounded amount, so that a fast peer can't hold the lane") {
+TEST_CASE("frame: one pump moves a bounded amount, so that a fast peer can't hold the thread") {
   const std::string bulk = pattern(std::size_t{20} << 20, 1);
   frame_writer writer;
   REQUIRE(writer.push({1, 0, 1, "", {{bytes_of(bulk), nullptr}}}));

@@ -387,7 +387,7 @@ TEST_CASE("hellos and notices: what was encoded is decoded, and nothing else") {
   CHECK(back->locality == group_locality{7, 8});
   CHECK(back->attempt == 9);
   CHECK(back->is_data);
-  CHECK(back->life == 10);
+  CHECK(back->session == 10);
   CHECK(back->version == group_protocol_version);
   CHECK(!decode_hello(text + "x"));
   CHECK(!decode_hello(text.substr(1)));

@@ -38,7 +38,8 @@ TEST_CASE("group links: a peer that asks and does not read makes nothing grow") 
   CHECK(peer.outgoing.size() == before + frame_header_bytes);
 }
 
-TEST_CASE("wait teller: tells every five seconds whom a lane waits for, and nobody without need") {
+TEST_CASE(
+  "wait teller: tells every five seconds whom a thread waits for, and nobody without need") {
   using namespace std::chrono_literals;
   std::vector<std::string> told;
   const wait_listener to = [&](const std::string& missing) { told.push_back(missing); };

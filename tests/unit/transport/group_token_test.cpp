@@ -139,7 +139,7 @@ TEST_CASE("tokens: the code covers all of the hello, the bits and the direction"
   CHECK(changed([](group_hello& h) { h.locality.process = 0; }));
   CHECK(changed([](group_hello& h) { h.attempt = 0; }));
   CHECK(changed([](group_hello& h) { h.is_data = false; }));
-  CHECK(changed([](group_hello& h) { h.life = 0; }));
+  CHECK(changed([](group_hello& h) { h.session = 0; }));
 }
 
 TEST_CASE("tokens: challenges, proofs and welcomes are decoded as they were encoded") {
@@ -252,9 +252,9 @@ TEST_CASE("epochs: a process is not paired with what the one before it sent, and
   hello.size = 2;
   hello.members = hash_of(group.members());
   hello.attempt = 1;
-  auto call = [&](bool is_data, std::uint64_t life) {
+  auto call = [&](bool is_data, std::uint64_t session) {
     hello.is_data = is_data;
-    hello.life = life;
+    hello.session = session;
     outgoing_frame frame;
     frame.kind = static_cast<std::uint8_t>(group_frame::hello);
     frame.meta = encode(hello);

@@ -53,7 +53,7 @@ struct by_hand {
     make_host_transport(clock, {.ring_bytes = 4096, .trace = &heard});
   std::unique_ptr<channel_listener> listener =
     std::move(transport->listen("127.0.0.1:0")).value_or_throw();
-  owned_fd socket = std::move(detail::enter_door(listener->address())).value_or_throw();
+  owned_fd socket = std::move(detail::connect_handshake(listener->address())).value_or_throw();
 
   std::unique_ptr<channel> accept() {
     auto out = listener->try_accept();
@@ -263,8 +263,8 @@ TEST_CASE("shared memory: descriptors beyond the one of an offer are not kept") 
 
 TEST_CASE("shared memory: what was written before an offer is declined arrives first, in order") {
   const std::string name = "test/" + std::to_string(::getpid());
-  const auto door = detail::open_door(name).value_or_throw();
-  auto socket = std::move(detail::enter_door(name)).value_or_throw();
+  const auto door = detail::open_handshake(name).value_or_throw();
+  auto socket = std::move(detail::connect_handshake(name)).value_or_throw();
   auto memory = link_memory::create(4096).value_or_throw();
   REQUIRE(detail::send_offer(socket.get(), {4096}, memory.fd()));
   host_link dialer{std::move(socket), std::move(memory), "acceptor"};
@@ -277,7 +277,7 @@ TEST_CASE("shared memory: what was written before an offer is declined arrives f
   send_at(dialer, there);
   CHECK(there == 4096); // the ring is full, nobody has looked yet
   CHECK(dialer.shares_memory());
-  host_link acceptor{detail::accept_at_door(door.get()), false, "dialer"};
+  host_link acceptor{detail::accept_handshake(door.get()), false, "dialer"};
   CHECK(!acceptor.shares_memory());
   std::size_t back = 0;
   std::string at_acceptor;
@@ -352,7 +352,7 @@ TEST_CASE("shared memory: a peer that floods its socket with wake-ups holds nobo
   CHECK(*receive_from(*accepted, got) == 7);
 }
 
-TEST_CASE("shared memory: lanes that sleep at once lose no wake-up, in either direction") {
+TEST_CASE("shared memory: threads that sleep at once lose no wake-up, in either direction") {
   channel_pair<over_host_memory> ends;
   auto sleepy = make_host_transport(ends.clock, {.tcp = {.spin = 0us}});
   constexpr std::size_t total = 20 << 20;

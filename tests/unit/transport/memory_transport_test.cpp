@@ -142,8 +142,8 @@ TEST_CASE("memory: an end is seen by the other at once, after all that was sent"
   poller->watch(*ends.accepted, false);
   CHECK(!poller->wait(now()));
   CHECK(*send(*ends.dialed, "last words") == 10);
-  std::thread lane{[&] { ends.dialed.reset(); }};
-  lane.join();
+  std::thread thread{[&] { ends.dialed.reset(); }};
+  thread.join();
   CHECK(poller->wait(soon()));
   CHECK(*receive(*ends.accepted, 100) == "last words");
   CHECK(poller->wait(soon()));
@@ -219,7 +219,7 @@ TEST_CASE("memory: random pieces are the same for the same seed, and frames surv
   CHECK(patterns[0] != patterns[1]);
 }
 
-TEST_CASE("memory: two lanes exchange frames and wait for each other") {
+TEST_CASE("memory: two threads exchange frames and wait for each other") {
   memory_transport_options options;
   options.capacity_bytes = 1000;
   pair_of_channels ends{options};

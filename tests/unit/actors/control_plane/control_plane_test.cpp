@@ -126,10 +126,10 @@ struct process {
   std::string at{};
 };
 
-const link_owner first_life{{.job = job_kind::worker, .index = 1}, {.counter = 1, .nonce = 9}};
+const link_owner first_session{{.job = job_kind::worker, .index = 1}, {.counter = 1, .nonce = 9}};
 
 struct cluster {
-  cluster() { other.plane.dial(first_life, term_no{1}, chief.at); }
+  cluster() { other.plane.dial(first_session, term_no{1}, chief.at); }
   caf::actor to_worker() { return caf::actor_cast<caf::actor>(chief.heard.handle()); }
   world w{};
   process chief{w, job_kind::chief, "chief:0"};
@@ -171,7 +171,7 @@ TEST_CASE("control plane: a worker's question is answered; without a link it fai
   caf::anon_send(c.other.actor, std::string{"weights"});
   CHECK(c.other.heard.hear("made weights"));
   CHECK(c.chief.heard.hear("asked for weights"));
-  c.other.plane.end(first_life, {});
+  c.other.plane.end(first_session, {});
   REQUIRE(c.chief.heard.hear("ended"));
   REQUIRE(c.other.heard.hear("ended"));
   caf::anon_send(c.other.actor, std::string{"late"});
@@ -204,6 +204,6 @@ TEST_CASE("control plane: an actor that has gone is told nothing, and holds nobo
   caf::anon_send_exit(c.other.actor, caf::exit_reason::kill);
   for (std::uint64_t i = 1; i <= 10; ++i)
     caf::anon_send(to, numbered<run_closures>(i));
-  c.chief.plane.end(first_life, {});
+  c.chief.plane.end(first_session, {});
   CHECK(c.chief.heard.hear("ended"));
 }

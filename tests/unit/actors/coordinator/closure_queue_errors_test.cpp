@@ -1,5 +1,5 @@
-// Goal: the error state, cancellation, inputs, strikes, stop and the missing workers; and the
-// scenarios of the specification's queue table. Method as in closure_queue_test.cpp.
+// Goal: the error state, cancellation, inputs, failed attempts, stop and the missing workers; and
+// the scenarios of the specification's queue table. Method as in closure_queue_test.cpp.
 #include <doctest/doctest.h>
 
 #include "queue_support.hpp"
@@ -369,8 +369,8 @@ TEST_CASE("INV-X2 once an error is recorded what comes back unacknowledged stays
   CHECK(!w.queue->wait(w.world.now()));
 }
 
-TEST_CASE("INV-X2 a last strike is told after the servers have confirmed it") {
-  queue_world w{{.max_strikes = 1}};
+TEST_CASE("INV-X2 a last failed attempt is told after the servers have confirmed it") {
+  queue_world w{{.max_failed_attempts = 1}};
   auto value = w.put();
   CHECK(!w.queue->put_back(w.take_one(), put_back_reason::worker_lost_running, unacknowledged(3)));
   CHECK(value->status == remote_status::not_ready);
@@ -428,22 +428,24 @@ TEST_CASE("INV-X2 stop cancels at once, also what is unacknowledged: nobody conf
   CHECK(w.queue->take_unconfirmed().empty());
 }
 
-// -- strikes -------------------------------------------------------------------------------------
+// -- failed attempts
+// -------------------------------------------------------------------------------------
 
-TEST_CASE("closure queue: a strike only for a closure that was running when its worker died") {
+TEST_CASE(
+  "closure queue: a failed attempt only for a closure that was running when its worker died") {
   queue_world w;
   w.put();
-  for (auto [reason, strikes] : {std::pair{put_back_reason::recalled, 0u},
-                                 {put_back_reason::worker_lost_waiting, 0u},
-                                 {put_back_reason::transient, 0u},
-                                 {put_back_reason::worker_lost_running, 1u}}) {
+  for (auto [reason, failed_attempts] : {std::pair{put_back_reason::recalled, 0u},
+                                         {put_back_reason::worker_lost_waiting, 0u},
+                                         {put_back_reason::transient, 0u},
+                                         {put_back_reason::worker_lost_running, 1u}}) {
     auto c = w.take_one();
     w.queue->put_back(c, reason, worker_n(0));
-    CHECK(c->strikes == strikes);
+    CHECK(c->failed_attempts == failed_attempts);
   }
 }
 
-TEST_CASE("closure queue: from the second strike on a closure is alone on its worker") {
+TEST_CASE("closure queue: from the second failed attempt on a closure is alone on its worker") {
   queue_world w;
   for (int i = 0; i < 4; ++i)
     w.put();
@@ -458,7 +460,7 @@ TEST_CASE("closure queue: from the second strike on a closure is alone on its wo
 }
 
 TEST_CASE(
-  "closure queue: one that may have been running when its worker died gets no strike, and "
+  "closure queue: one that may have been running when its worker died gets no failed attempt, and "
   "runs alone from then on") {
   queue_world w;
   auto value = w.put();
@@ -469,7 +471,7 @@ TEST_CASE(
   CHECK(w.take_seqs(1, 9, false).empty()); // busy
   auto c = w.take_one();
   CHECK(c->id.seq == 1);
-  CHECK(c->strikes == 0);
+  CHECK(c->failed_attempts == 0);
   CHECK(w.take_seqs(0, 9, false).empty());
   w.queue->put_back(c, put_back_reason::recalled);
   CHECK(w.take_seqs(0, 9) == seqs{1}); // still
@@ -493,8 +495,9 @@ TEST_CASE("closure queue: after a lone closure ended or was lost its worker take
 }
 
 TEST_CASE(
-  "closure queue: at max_strikes a closure is poisoned and names itself and the workers it took") {
-  queue_world w{{.max_strikes = 3}};
+  "closure queue: at max_failed_attempts a closure is poisoned and names itself and the workers it "
+  "took") {
+  queue_world w{{.max_failed_attempts = 3}};
   auto value = w.put();
   for (std::uint32_t worker : {4u, 0u, 2u})
     w.queue->put_back(w.take_one(worker), put_back_reason::worker_lost_running, worker_n(worker));
@@ -507,7 +510,7 @@ TEST_CASE(
 
 TEST_CASE(
   "closure queue: what is poisoned names the deadline when that was what took its workers") {
-  queue_world w{{.max_strikes = 2}};
+  queue_world w{{.max_failed_attempts = 2}};
   w.put();
   attempt_loss late{worker_n(4)};
   late.how = "exceeded its deadline of 500 ms";
@@ -519,8 +522,10 @@ TEST_CASE(
            "worker:1");
 }
 
-TEST_CASE("closure queue: options.retries overrides max_strikes, and 0 strikes means no limit") {
-  queue_world w{{.max_strikes = 0}};
+TEST_CASE(
+  "closure queue: options.retries overrides max_failed_attempts, and 0 failed attempts means no "
+  "limit") {
+  queue_world w{{.max_failed_attempts = 0}};
   auto few = w.put({.retries = 1});
   w.queue->put_back(w.take_one(), put_back_reason::worker_lost_running, worker_n(0));
   CHECK(few->status == remote_status::failed);

@@ -21,7 +21,7 @@ struct known {
   closure_options options{};
   std::optional<std::uint32_t> tag{};
   std::vector<std::uint64_t> inputs{};
-  std::uint32_t strikes = 0;
+  std::uint32_t failed_attempts = 0;
   std::uint32_t attempt = 0;
   std::uint32_t worker = 0;
   bool alone = false;
@@ -40,7 +40,7 @@ public:
   std::uint64_t put_backs = 0;
   std::uint64_t highest = 0;
   std::size_t bound = 0;
-  std::uint32_t max_strikes = 0;
+  std::uint32_t max_failed_attempts = 0;
   bool raising = false;
   std::map<std::uint64_t, std::pair<remote_status, errc>>
     unconfirmed{}; ///< what the queue has decided, and may not say
@@ -117,7 +117,7 @@ public:
       if (!best)
         break;
       known& c = all[*best];
-      c.alone = c.strikes >= 2 || c.doubted;
+      c.alone = c.failed_attempts >= 2 || c.doubted;
       if (c.alone && (!idle || !out.empty()))
         break;
       c.place = closure_place::in_flight;
@@ -131,15 +131,15 @@ public:
     return out;
   }
 
-  void put_back(std::uint64_t seq, bool strike, const attempt_loss& from) {
+  void put_back(std::uint64_t seq, bool failed, const attempt_loss& from) {
     known& c = all[seq];
-    c.strikes += strike;
+    c.failed_attempts += failed;
     c.doubted |= from.doubted;
     c.unacknowledged |= from.unacknowledged;
-    const std::uint32_t limit = c.options.retries > 0 ? c.options.retries : max_strikes;
+    const std::uint32_t limit = c.options.retries > 0 ? c.options.retries : max_failed_attempts;
     if (error && !c.tag)
       return end_or_wait(seq, remote_status::cancelled, errc::cancelled);
-    if (limit > 0 && c.strikes >= limit)
+    if (limit > 0 && c.failed_attempts >= limit)
       return end_or_wait(seq, remote_status::failed, errc::poisoned);
     put_backs += !c.tag;
     admit(seq);
@@ -167,9 +167,11 @@ class random_run {
 public:
   explicit random_run(std::uint64_t seed) : dice_{seed} {
     model_.bound = 1 + roll(12);
-    model_.max_strikes = static_cast<std::uint32_t>(roll(5));
-    world_ = std::make_unique<queue_world>(closure_queue_options{
-      .queue_len_max = model_.bound, .max_strikes = model_.max_strikes, .errors_len_max = 4});
+    model_.max_failed_attempts = static_cast<std::uint32_t>(roll(5));
+    world_ = std::make_unique<queue_world>(
+      closure_queue_options{.queue_len_max = model_.bound,
+                            .max_failed_attempts = model_.max_failed_attempts,
+                            .errors_len_max = 4});
     world_->when_cancelled = [this] {
       model_.begin_raise();
       end_all_in_flight();

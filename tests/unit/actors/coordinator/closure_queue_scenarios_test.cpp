@@ -1,5 +1,5 @@
 // Goal: the queue scenarios T-Q1 to T-Q11 of the specification; stop, missing workers, wake-ups and
-// settle lists.
+// completion watermarks.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -285,10 +285,12 @@ TEST_CASE("closure queue: what becomes takeable by an end or by coming back wake
   CHECK(w.works == 3);
 }
 
-// -- settle lists --------------------------------------------------------------------------------
+// -- completion watermarks
+// --------------------------------------------------------------------------------
 
 TEST_CASE(
-  "closure queue: the settle list has every id up to the highest dispatched that has not ended") {
+  "closure queue: the completion watermark has every id up to the highest dispatched that has not "
+  "ended") {
   queue_world w;
   CHECK(w.queue->highest_dispatched() == 0);
   CHECK(w.queue->unsettled().empty());

@@ -26,7 +26,7 @@ public:
     hooks.name_of = name_of_function;
     queue = std::make_unique<closure_queue>(
       world_.env(), board_, term_no{1},
-      closure_queue_options{.queue_len_max = 16, .max_strikes = 0}, hooks);
+      closure_queue_options{.queue_len_max = 16, .max_failed_attempts = 0}, hooks);
     queue->set_live_workers(worker_count);
     thread_ = std::thread{[this] { loop(); }};
   }

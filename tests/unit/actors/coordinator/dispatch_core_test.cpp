@@ -10,7 +10,7 @@ namespace {
 using namespace troupe;
 using namespace std::chrono_literals;
 
-constexpr incarnation first_life{.counter = 1, .nonce = 11};
+constexpr incarnation first_session{.counter = 1, .nonce = 11};
 constexpr function_index fn{3};
 
 time_point at(duration d) { return time_point{d}; }
@@ -34,11 +34,11 @@ void send(dispatch_core& core, std::uint32_t worker, std::uint64_t first, int co
 
 } // namespace
 
-TEST_CASE("PS-W24 room is one running closure a lane and the credits ahead of it") {
+TEST_CASE("PS-W24 room is one running closure a thread and the credits ahead of it") {
   dispatch_core core;
   function_times times;
-  core.worker_up(0, first_life, 1);
-  core.worker_up(1, first_life, 3);
+  core.worker_up(0, first_session, 1);
+  core.worker_up(1, first_session, 3);
   CHECK(core.room(0, fn, times) == 2); // never seen: one running, one ahead
   CHECK(core.room(1, fn, times) == 4);
   send(core, 0, 1, 2);
@@ -52,7 +52,7 @@ TEST_CASE("PS-W24 room is one running closure a lane and the credits ahead of it
 
 TEST_CASE("a few closures are not worth a message to a worker that has more waiting") {
   dispatch_core core;
-  core.worker_up(0, first_life, 2);
+  core.worker_up(0, first_session, 2);
   CHECK(core.worth_sending(0, 1, 258)); // it has nothing to do
   send(core, 0, 1, 2);
   CHECK(core.worth_sending(0, 1, 256)); // nothing waits there
@@ -68,7 +68,7 @@ TEST_CASE("a few closures are not worth a message to a worker that has more wait
 TEST_CASE("a worker that was asked to give back gets nothing before it has answered") {
   dispatch_core core;
   function_times times;
-  core.worker_up(0, first_life, 1);
+  core.worker_up(0, first_session, 1);
   send(core, 0, 1, 1);
   core.recall_sent(0, 2);
   CHECK(core.room(0, fn, times) == 0);
@@ -82,17 +82,17 @@ TEST_CASE("a worker that was asked to give back gets nothing before it has answe
 TEST_CASE("a worker that is given up gets nothing more, whatever room it has") {
   dispatch_core core;
   function_times times;
-  core.worker_up(0, first_life, 1);
+  core.worker_up(0, first_session, 1);
   core.set_leaving(0);
   CHECK(core.room(0, fn, times) == 0);
   core.worker_down(0);
-  core.worker_up(0, {.counter = 2, .nonce = 12}, 1); // its next life does
+  core.worker_up(0, {.counter = 2, .nonce = 12}, 1); // its next session does
   CHECK(core.room(0, fn, times) == 2);
 }
 
-TEST_CASE("a settle list is due after several times as many ends as it names") {
+TEST_CASE("a completion watermark is due after several times as many ends as it names") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
+  core.worker_up(0, first_session, 1);
   CHECK_FALSE(core.list_is_due(255, 256)); // few are in flight
   CHECK(core.list_is_due(256, 256));
   send(core, 0, 1, 64);
@@ -107,7 +107,7 @@ TEST_CASE("a settle list is due after several times as many ends as it names") {
 TEST_CASE("work is offered to the worker with the fewest flights first, then by index") {
   dispatch_core core;
   for (std::uint32_t i : {2, 0, 1})
-    core.worker_up(i, first_life, 1);
+    core.worker_up(i, first_session, 1);
   CHECK(core.by_load() == std::vector<std::uint32_t>{0, 1, 2});
   send(core, 0, 1, 2);
   send(core, 1, 3, 1);
@@ -116,8 +116,8 @@ TEST_CASE("work is offered to the worker with the fewest flights first, then by 
 
 TEST_CASE("PS-D13 an end counts once, for the attempt that flies there") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
-  core.worker_up(1, first_life, 1);
+  core.worker_up(0, first_session, 1);
+  core.worker_up(1, first_session, 1);
   send(core, 0, 1, 3);
   CHECK(core.in_flight() == 3);
   const closure_id two{term_no{1}, 2};
@@ -133,8 +133,8 @@ TEST_CASE("PS-D13 an end counts once, for the attempt that flies there") {
 
 TEST_CASE("PS-W8 a lost worker's flights come back in the order sent, and it gets no more") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
-  core.worker_up(1, first_life, 1);
+  core.worker_up(0, first_session, 1);
+  core.worker_up(1, first_session, 1);
   send(core, 0, 1, 3);
   send(core, 1, 9, 1);
   auto flights = core.worker_down(0);
@@ -149,19 +149,19 @@ TEST_CASE("PS-W8 a lost worker's flights come back in the order sent, and it get
 
 TEST_CASE("only the living incarnation of a worker is up") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
-  CHECK(core.is_up(0, first_life));
+  core.worker_up(0, first_session, 1);
+  CHECK(core.is_up(0, first_session));
   CHECK_FALSE(core.is_up(0, {.counter = 2, .nonce = 11}));
   CHECK_FALSE(core.is_up(0, {.counter = 1, .nonce = 12}));
-  CHECK_FALSE(core.is_up(1, first_life));
+  CHECK_FALSE(core.is_up(1, first_session));
   core.worker_down(0);
-  CHECK_FALSE(core.is_up(0, first_life));
+  CHECK_FALSE(core.is_up(0, first_session));
 }
 
 TEST_CASE("half of what waits on the fullest worker is asked back when another is idle") {
   dispatch_core core;
   for (std::uint32_t i = 0; i < 3; ++i)
-    core.worker_up(i, first_life, 1);
+    core.worker_up(i, first_session, 1);
   send(core, 0, 1, 6); // one runs, five wait
   send(core, 1, 10, 3);
   CHECK_FALSE(core.plan_recall(at(1ms), 2ms)); // they have not waited long enough
@@ -178,15 +178,15 @@ TEST_CASE("half of what waits on the fullest worker is asked back when another i
 
 TEST_CASE("nothing is asked back while every worker has work, or when nothing waits") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
-  core.worker_up(1, first_life, 2);
+  core.worker_up(0, first_session, 1);
+  core.worker_up(1, first_session, 2);
   send(core, 0, 1, 4);
   send(core, 1, 9, 1);
   CHECK_FALSE(core.plan_recall(at(1s), 2ms));
   dispatch_core other;
-  other.worker_up(0, first_life, 2);
-  other.worker_up(1, first_life, 1);
-  send(other, 0, 1, 2); // both run, each on its lane
+  other.worker_up(0, first_session, 2);
+  other.worker_up(1, first_session, 1);
+  send(other, 0, 1, 2); // both run, each on its thread
   CHECK_FALSE(other.plan_recall(at(1s), 2ms));
 }
 
@@ -205,17 +205,17 @@ std::deque<flight> flights_of(const std::string& kinds) {
   return out;
 }
 
-/// 'S': a strike, 'd': in doubt, '-': nothing.
-std::string blamed(const std::string& kinds, std::uint32_t lanes) {
+/// 'S': a failed attempt, 'd': in doubt, '-': nothing.
+std::string blamed(const std::string& kinds, std::uint32_t threads) {
   std::string out;
-  for (auto what : blame_of(flights_of(kinds), lanes))
+  for (auto what : blame_of(flights_of(kinds), threads))
     out += what == blame::begun ? 'S' : what == blame::doubted ? 'd' : '-';
   return out;
 }
 
 } // namespace
 
-TEST_CASE("innocent closures are not struck: only what its worker said had begun") {
+TEST_CASE("innocent closures are not blamed: only what its worker said had begun") {
   CHECK(blamed("", 1) == "");
   CHECK(blamed("aaa", 1) == "d--"); // its word may have got lost with the worker
   CHECK(blamed("baa", 1) == "S--");
@@ -229,19 +229,19 @@ TEST_CASE("innocent closures are not struck: only what its worker said had begun
 }
 
 TEST_CASE(
-  "innocent closures: whatever flew, nobody is struck without having begun, and what began "
+  "innocent closures: whatever flew, nobody is blamed without having begun, and what began "
   "always is") {
-  for (std::uint32_t lanes = 1; lanes <= 3; ++lanes)
+  for (std::uint32_t threads = 1; threads <= 3; ++threads)
     for (int code = 0; code < 243; ++code) {
       std::string kinds;
       for (int i = 0, rest = code; i < 5; ++i, rest /= 3)
         kinds += "bas"[rest % 3];
-      const auto out = blamed(kinds, lanes);
+      const auto out = blamed(kinds, threads);
       for (std::size_t i = 0; i < kinds.size(); ++i) {
         CAPTURE(kinds);
-        CAPTURE(lanes);
+        CAPTURE(threads);
         CHECK((out[i] == 'S') == (kinds[i] == 'b'));
-        if (i < lanes && kinds[i] != 'b') // it may have been the one
+        if (i < threads && kinds[i] != 'b') // it may have been the one
           CHECK(out[i] == 'd');
       }
     }
@@ -249,7 +249,7 @@ TEST_CASE(
 
 TEST_CASE("a flight has begun once its worker says so of that attempt, and of no other") {
   dispatch_core core;
-  core.worker_up(0, first_life, 1);
+  core.worker_up(0, first_session, 1);
   send(core, 0, 1, 2);
   const closure_id one{term_no{1}, 1};
   core.begun(0, one, attempt_no{2});
@@ -266,13 +266,13 @@ TEST_CASE("a closure says that it begins unless that costs more than it is worth
   CHECK_FALSE(announces(c, 100'000, 5));
   CHECK_FALSE(announces(c, 100'000, 0));
   CHECK(announces(c, 4'000'000, 5));
-  CHECK(announces(c, 100'000, 1)); // the next strike is the last
-  c.strikes = 1;
+  CHECK(announces(c, 100'000, 1)); // the next failed attempt is the last
+  c.failed_attempts = 1;
   CHECK_FALSE(announces(c, 100'000, 5));
   CHECK(announces(c, 100'000, 2));
-  c.strikes = 2; // it runs alone
+  c.failed_attempts = 2; // it runs alone
   CHECK(announces(c, 100'000, 0));
-  c.strikes = 0;
+  c.failed_attempts = 0;
   c.doubted = true;
   CHECK(announces(c, 100'000, 0));
 }

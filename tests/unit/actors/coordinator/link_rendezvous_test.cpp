@@ -41,18 +41,18 @@ TEST_CASE("rendezvous: a worker and its link meet in either order, once") {
   }
 }
 
-TEST_CASE("rendezvous: the link of another worker, or of another life, is not its own") {
+TEST_CASE("rendezvous: the link of another worker, or of another session, is not its own") {
   rendezvous r;
   r.member_came(0, second, "member");
   r.link_came(1, second, "another worker's");
   REQUIRE_FALSE(r.meet(0).has_value());
-  r.link_came(0, first, "another life's");
+  r.link_came(0, first, "another session's");
   REQUIRE_FALSE(r.meet(0).has_value());
   r.link_came(0, second, "its own");
   CHECK(r.meet(0)->link == "its own");
 }
 
-TEST_CASE("rendezvous: news of an earlier life does not send the later one away") {
+TEST_CASE("rendezvous: news of an earlier session does not send the later one away") {
   rendezvous r;
   r.member_came(0, second, "member");
   r.member_left(0, first);
@@ -63,13 +63,13 @@ TEST_CASE("rendezvous: news of an earlier life does not send the later one away"
 }
 
 TEST_CASE("rendezvous: all histories of two lives follow the model") {
-  // Moves: member came, left, link came, ended, each of the first or the second life. After each
+  // Moves: member came, left, link came, ended, each of the first or the second session. After each
   // move they are asked to meet.
   const incarnation lives[] = {first, second};
   for (unsigned code = 0; code < 8u * 8 * 8 * 8 * 8; ++code) {
     CAPTURE(code);
     rendezvous r;
-    int member = 0, link = 0; // the life that waits; 0: none
+    int member = 0, link = 0; // the session that waits; 0: none
     unsigned rest = code;
     for (int i = 0; i < 5; ++i, rest /= 8) {
       const int life = static_cast<int>(rest % 2) + 1;
@@ -117,7 +117,8 @@ TEST_CASE("awaited losses: a loss waits until it is taken, and its timer finds i
   CHECK_FALSE(losses.timed_out(timer).has_value());
 }
 
-TEST_CASE("awaited losses: the timer of an earlier life is nobody's, and so is another worker's") {
+TEST_CASE(
+  "awaited losses: the timer of an earlier session is nobody's, and so is another worker's") {
   awaited_losses<std::string> losses;
   const auto old = losses.await(3, first, "first");
   losses.take(3);

@@ -25,7 +25,7 @@
 namespace troupe::test {
 
 /// Ports that a closure queue must never reach.
-struct no_ports final : random_port, storage_port, lane_port, data_transport {
+struct no_ports final : random_port, storage_port, thread_port, data_transport {
   std::uint64_t draw(std::string_view) override { std::abort(); }
   result<std::unique_ptr<file_writer>> create(const std::string&) override { std::abort(); }
   result<std::unique_ptr<file_reader>> open(const std::string&) override { std::abort(); }
@@ -37,7 +37,9 @@ struct no_ports final : random_port, storage_port, lane_port, data_transport {
   bool exists(const std::string&) override { std::abort(); }
   result<file_kind> kind(const std::string&) override { std::abort(); }
   result<std::unique_ptr<file_lock>> lock(const std::string&) override { std::abort(); }
-  std::unique_ptr<lane> start(std::string, std::function<void()>) override { std::abort(); }
+  std::unique_ptr<thread_handle> start(std::string, std::function<void()>) override {
+    std::abort();
+  }
   void leave_now(int) override { std::abort(); }
   void yield() override { std::abort(); }
   result<std::unique_ptr<channel_listener>> listen(const std::string&) override { std::abort(); }

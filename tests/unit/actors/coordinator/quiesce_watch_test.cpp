@@ -1,4 +1,4 @@
-// Goal: a cut waits for what shows progress, however long, and for nothing else. Method: every
+// Goal: a snapshot waits for what shows progress, however long, and for nothing else. Method: every
 // combination of silence, limit and waiting time against the rule in words.
 #include <doctest/doctest.h>
 
@@ -61,7 +61,7 @@ TEST_CASE("quiesce: each silent step is named, and only those, whatever others d
       }
 }
 
-TEST_CASE("quiesce: what waits for a lane is as late as the least silent step of its worker") {
+TEST_CASE("quiesce: what waits for a thread is as late as the least silent step of its worker") {
   quiesce_watch w{100};
   w.begin(begun);
   const running_closure queued{.seq = 9, .worker = 0, .silent_ms = {}, .median_ms = 0};

@@ -27,7 +27,7 @@ std::vector<std::uint64_t> seqs_of(const std::vector<closure_end>& ends) {
   return out;
 }
 
-settle_list with_open(std::vector<std::uint64_t> open) {
+completion_watermark with_open(std::vector<std::uint64_t> open) {
   return {.term = term_no{1}, .highest = 100, .open = std::move(open)};
 }
 

@@ -228,15 +228,15 @@ private:
     CHECK(got == (lost_ ? step::run_partial : step::take));
     if (lost_)
       return false;
-    cuts_.push_back(barrier_.take(first_term, {0, 1}));
+    taken_.push_back(barrier_.take(first_term, {0, 1}));
     now_ = phase::taking;
     owing_ = {0, 1};
     return true;
   }
   bool latest_is_taken(std::uint32_t server) {
-    if (cuts_.empty())
+    if (taken_.empty())
       return false;
-    const auto got = barrier_.answered(cuts_.back(), server, true);
+    const auto got = barrier_.answered(taken_.back(), server, true);
     owing_.erase(server);
     CHECK(got
           == (now_ != phase::taking ? answer::late
@@ -245,16 +245,16 @@ private:
     return true;
   }
   bool first_speaks_again() {
-    if (cuts_.size() < 2)
+    if (taken_.size() < 2)
       return false;
-    CHECK(barrier_.answered(cuts_.front(), 0, true) == answer::late);
+    CHECK(barrier_.answered(taken_.front(), 0, true) == answer::late);
     return true;
   }
   bool save_is_over() {
     if (now_ == phase::open)
       return false;
     const auto left = barrier_.end();
-    CHECK(left == (now_ == phase::taking ? std::optional{cuts_.back()} : std::nullopt));
+    CHECK(left == (now_ == phase::taking ? std::optional{taken_.back()} : std::nullopt));
     now_ = phase::open;
     return true;
   }
@@ -270,7 +270,7 @@ private:
   snapshot_barrier barrier_{300};
   phase now_ = phase::open;
   closure_ptr lost_{}; // came back and is open
-  std::vector<cut_id> cuts_{};
+  std::vector<snapshot_id> taken_{};
   std::set<std::uint32_t> owing_{}; // an answer to the latest snapshot
 };
 

@@ -16,7 +16,7 @@ using namespace troupe;
 using outcome = term_election::outcome;
 
 constexpr incarnation life{.counter = 1, .nonce = 11};
-constexpr incarnation next_life{.counter = 2, .nonce = 22};
+constexpr incarnation next_session{.counter = 2, .nonce = 22};
 
 outcome grant(term_election& e, std::uint32_t server, const incarnation& inc = life) {
   return e.answered(server, inc, e.term(), errc::none, e.term(), false);
@@ -78,20 +78,20 @@ TEST_CASE("election: a server that fails otherwise ends it, dispatched or not") 
   }
 }
 
-TEST_CASE("election: the answer of a life that has gone counts for nothing") {
+TEST_CASE("election: the answer of a session that has gone counts for nothing") {
   term_election e;
   CHECK(grant(e, 0) == outcome::stale); // never there
   e.server_joined(0, life);
   grant(e, 0);
-  e.server_joined(0, next_life);
+  e.server_joined(0, next_session);
   CHECK_FALSE(e.has_granted(0)); // the new one has not been heard
   CHECK(grant(e, 0, life) == outcome::stale);
   CHECK(e.answered(0, life, term_no{1}, errc::superseded, term_no{5}, false) == outcome::stale);
   CHECK(e.term() == term_no{1});
-  CHECK(grant(e, 0, next_life) == outcome::granted);
+  CHECK(grant(e, 0, next_session) == outcome::granted);
   e.server_lost(0);
   CHECK_FALSE(e.has_granted(0));
-  CHECK(grant(e, 0, next_life) == outcome::stale);
+  CHECK(grant(e, 0, next_session) == outcome::stale);
 }
 
 TEST_CASE("election: a silent server is asked again while it is there, for the present term only") {
@@ -99,7 +99,7 @@ TEST_CASE("election: a silent server is asked again while it is there, for the p
   e.server_joined(0, life);
   e.server_joined(1, life);
   CHECK(e.is_open(0, life, term_no{1}));
-  CHECK_FALSE(e.is_open(0, next_life, term_no{1}));
+  CHECK_FALSE(e.is_open(0, next_session, term_no{1}));
   CHECK_FALSE(e.is_open(2, life, term_no{1}));
   e.answered(1, life, term_no{1}, errc::superseded, term_no{1}, false);
   CHECK(e.term() == term_no{2});

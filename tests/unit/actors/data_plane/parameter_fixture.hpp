@@ -30,7 +30,7 @@ struct world {
   std::unique_ptr<data_transport> transport;
   counting_tracer tracer{};
   environment env() {
-    return {ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+    return {ports->clock(), ports->random(), ports->storage(), ports->threads(),
             ports->waits(), *transport,      &tracer};
   }
   time_point in(std::chrono::seconds s) { return after(ports->clock().now(), s); }

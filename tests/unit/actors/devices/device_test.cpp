@@ -1,4 +1,4 @@
-// The owner of a device. Goal: it opens and closes on lanes of its own, finds a device that hangs
+// The owner of a device. Goal: it opens and closes on threads of its own, finds a device that hangs
 // while nobody uses it, tells who watches, early or late, and reports. Method: a made-up GPU with
 // faults on demand under a real actor.
 
@@ -16,7 +16,7 @@
 #include <troupe/core/caf_compat.hpp>
 #include <troupe/core/production_ports.hpp>
 #include <troupe/core/tracers.hpp>
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/fake_backend.hpp>
 #include <troupe/messages/registration.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
@@ -29,12 +29,12 @@ using namespace std::chrono_literals;
 
 /// A port with one made-up kind of device.
 struct fake_port final : device_port {
-  explicit fake_port(std::shared_ptr<fake_table> t) : table{std::move(t)} {}
-  std::vector<std::shared_ptr<device_table>> tables() override { return {table}; }
-  std::shared_ptr<fake_table> table;
+  explicit fake_port(std::shared_ptr<fake_backend> t) : table{std::move(t)} {}
+  std::vector<std::shared_ptr<device_backend>> backends() override { return {table}; }
+  std::shared_ptr<fake_backend> table;
 };
 
-/// What lanes that were given up may use after their test. Never destroyed.
+/// What threads that were given up may use after their test. Never destroyed.
 struct machine {
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
@@ -50,7 +50,7 @@ struct stage {
   explicit stage(fake_options options = {}) {
     configure_system(config, init_messages);
     system = std::make_unique<caf::actor_system>(config);
-    table = std::make_shared<fake_table>(env, options);
+    table = std::make_shared<fake_backend>(env, options);
     port = std::make_unique<fake_port>(table);
     env.devices = port.get();
     plane = std::make_shared<device_plane>(
@@ -66,12 +66,16 @@ struct stage {
 
   machine& m = new_machine();
   counting_tracer& traced = m.traced;
-  environment env{m.ports->clock(), m.ports->random(), m.ports->storage(),
-                  m.ports->lanes(), m.ports->waits(),  *m.transport,
+  environment env{m.ports->clock(),
+                  m.ports->random(),
+                  m.ports->storage(),
+                  m.ports->threads(),
+                  m.ports->waits(),
+                  *m.transport,
                   &traced};
   caf::actor_system_config config{};
   std::unique_ptr<caf::actor_system> system;
-  std::shared_ptr<fake_table> table;
+  std::shared_ptr<fake_backend> table;
   std::unique_ptr<fake_port> port;
   std::shared_ptr<device_plane> plane;
 };
@@ -202,7 +206,7 @@ TEST_CASE("device actor: an actor hears of an event that passed, and of one that
   };
   auto d = s.plane->open(gpu0).value_or_throw();
   auto stream = d->make_stream("compute").value_or_throw();
-  REQUIRE(notify_actor(*d, d->mark(stream).value_or_throw(), asker, 7));
+  REQUIRE(notify_actor(*d, d->record_event(stream).value_or_throw(), asker, 7));
   REQUIRE(s.comes_true([&] { return count() == 1; }));
   s.table->plant({.function = "execute:spin", .hang = true});
   auto never_passes =
@@ -256,7 +260,7 @@ TEST_CASE("device actor: orders from another process are nobody's") {
   auto seen = std::make_shared<watcher>();
   tell_from_outside(actor, watch_device{.by = {seen}});
   auto stream = made->make_stream("s").value_or_throw();
-  CHECK(made->wait(made->mark(stream).value_or_throw(), 5s));
+  CHECK(made->wait(made->record_event(stream).value_or_throw(), 5s));
   CHECK(seen->told == 0);
   made = nullptr;
   d = nullptr;

@@ -59,8 +59,8 @@ struct world {
 
   /// A server that finds `found` wherever it calls, and its end.
   result<bool> run(caf::strong_actor_ptr found, std::uint64_t patience_ms) {
-    environment env{ports->clock(), ports->random(), ports->storage(),
-                    ports->lanes(), ports->waits(),  *transport};
+    environment env{ports->clock(),   ports->random(), ports->storage(),
+                    ports->threads(), ports->waits(),  *transport};
     caf::actor_system system{config};
     auto net = system.spawn(network, seen, std::move(found));
     auto ended = std::make_shared<promise_slot<bool>>(env);

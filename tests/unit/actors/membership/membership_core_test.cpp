@@ -116,7 +116,7 @@ TEST_CASE("membership: an open cluster takes more workers, up to its highest ind
 }
 
 TEST_CASE(
-  "membership: a lost socket acts at once: fenced, out of the view, and its next life is one "
+  "membership: a lost socket acts at once: fenced, out of the view, and its next session is one "
   "higher") {
   judge j;
   j.say_hello(worker(0), 5);
@@ -129,7 +129,7 @@ TEST_CASE(
   CHECK(j.core.current().fences[0].counter == 1);
   CHECK(first_of<act::welcome>(j.say_hello(worker(0), 6))->inc == incarnation{2, 6});
   CHECK(j.core.current().epoch == epoch_no{3});
-  CHECK(j.core.on_lost_socket(worker(0), {1, 5}, j.now).empty()); // of the life before
+  CHECK(j.core.on_lost_socket(worker(0), {1, 5}, j.now).empty()); // of the session before
   CHECK(j.core.is_live(worker(0), {2, 6}));
 }
 

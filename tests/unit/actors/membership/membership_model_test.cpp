@@ -61,7 +61,7 @@ constexpr int input_count = 10;
 
 membership_actions give(judge& j, int input) {
   const task_id task = worker(0);
-  // What a process with that nonce believes itself to be: the first or the second life.
+  // What a process with that nonce believes itself to be: the first or the second session.
   const incarnation a{1, 5};
   const incarnation b{2, 6};
   switch (input) {

@@ -1,4 +1,4 @@
-// Servers on lanes of their own behind a memory transport, for the tests of the wire.
+// Servers on threads of their own behind a memory transport, for the tests of the wire.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -6,8 +6,8 @@
 #include <random>
 
 #include <troupe/actors/data_plane/remote_server_link.hpp>
-#include <troupe/actors/data_plane/server_caller.hpp>
-#include <troupe/actors/server/server_lane.hpp>
+#include <troupe/actors/data_plane/server_rpc.hpp>
+#include <troupe/actors/server/server_event_loop.hpp>
 
 #include "../data_plane/parameter_fixture.hpp"
 
@@ -15,46 +15,46 @@ namespace parameter_test {
 
 class running_server {
 public:
-  running_server(const environment& env, server_lane_options options)
-    : lane_{env, std::move(options)} {
-    address = lane_.open().value_or_throw();
-    thread_ = env.lanes.start("server", [this] { lane_.run(); });
+  running_server(const environment& env, server_event_loop_options options)
+    : loop_{env, std::move(options)} {
+    address = loop_.open().value_or_throw();
+    thread_ = env.threads.start("server", [this] { loop_.run(); });
   }
   ~running_server() {
-    lane_.stop();
+    loop_.stop();
     thread_->join();
   }
-  server_lane* operator->() { return &lane_; }
+  server_event_loop* operator->() { return &loop_; }
   std::string address{};
 
 private:
-  server_lane lane_;
-  std::unique_ptr<lane> thread_{};
+  server_event_loop loop_;
+  std::unique_ptr<thread_handle> thread_{};
 };
 
 struct served {
   explicit served(std::uint32_t servers, memory_transport_options transport = {},
-                  server_lane_options like = {})
+                  server_event_loop_options like = {})
     : w{transport}, vars{servers, &w.tracer} {
     for (std::uint32_t i = 0; i < servers; ++i)
       start(i, "ps" + std::to_string(i) + ":0", like);
   }
   /// Over sockets or memory of this host.
   explicit served(host_transport_options transport, std::uint32_t servers,
-                  server_lane_options like = {})
+                  server_event_loop_options like = {})
     : w{transport}, vars{servers, &w.tracer} {
     for (std::uint32_t i = 0; i < servers; ++i)
       start(i, "127.0.0.1:0", like);
   }
-  void start(std::uint32_t server, const std::string& address, server_lane_options like) {
+  void start(std::uint32_t server, const std::string& address, server_event_loop_options like) {
     like.address = address;
     like.cluster = "test";
     like.store = vars.stores[server];
-    lanes.push_back(std::make_unique<running_server>(w.env(), like));
+    loops.push_back(std::make_unique<running_server>(w.env(), like));
   }
   data_peer peer(std::uint32_t server, const origin& from = worker()) {
     data_peer out;
-    out.address = lanes.at(server)->address;
+    out.address = loops.at(server)->address;
     out.cluster = "test";
     out.self = from;
     out.term = static_cast<term_no>(1);
@@ -66,19 +66,19 @@ struct served {
                                          w.in(std::chrono::seconds{20}));
     };
   }
-  std::unique_ptr<server_caller> caller(std::uint32_t server = 0) {
-    return server_caller::connect(w.env(), peer(server), w.in(std::chrono::seconds{20}))
+  std::unique_ptr<server_rpc> caller(std::uint32_t server = 0) {
+    return server_rpc::connect(w.env(), peer(server), w.in(std::chrono::seconds{20}))
       .value_or_throw();
   }
   world w;
   variables vars;
-  std::vector<std::unique_ptr<running_server>> lanes{};
+  std::vector<std::unique_ptr<running_server>> loops{};
 };
 
 /// Random scatters, reads and gathers, each compared with an array that had the same.
 inline void compare_with_array(served& x, unsigned seed, std::int64_t rows, std::size_t ids_max) {
   std::mt19937 random{seed};
-  parameter_client client{x.w.env(), x.vars.catalogue(), x.remote(), {.lane = seed % 3}};
+  parameter_client client{x.w.env(), x.vars.catalogue(), x.remote(), {.thread = seed % 3}};
   auto id = x.vars.add(make_variable(1, {rows}, 5, 2, dtype::i64));
   std::vector<std::int64_t> model(static_cast<std::size_t>(rows), 0);
   for (std::uint64_t step = 1; step <= 12; ++step) {

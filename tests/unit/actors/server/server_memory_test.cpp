@@ -1,4 +1,4 @@
-// Goal: through shared memory, where pushes are applied and rows gathered in place, a lane does
+// Goal: through shared memory, where pushes are applied and rows gathered in place, a thread does
 // what it does over any other channel.
 #include <doctest/doctest.h>
 
@@ -34,7 +34,8 @@ struct keeping_channel final : channel {
 
 } // namespace
 
-TEST_CASE("server_lane: through memory, in place or in pieces, they agree with a plain array") {
+TEST_CASE(
+  "server_event_loop: through memory, in place or in pieces, they agree with a plain array") {
   // Rings that hold a frame of any size, hardly any, and none: both ways are taken.
   for (const std::size_t ring_bytes :
        {std::size_t{1} << 20, std::size_t{1} << 15, std::size_t{4096}})
@@ -46,7 +47,7 @@ TEST_CASE("server_lane: through memory, in place or in pieces, they agree with a
 }
 
 TEST_CASE(
-  "INV-S2 server_lane: in memory a push that stops anywhere before its end changes nothing") {
+  "INV-S2 server_event_loop: in memory a push that stops anywhere before its end changes nothing") {
   served x{host_transport_options{.ring_bytes = 1 << 16}, 1};
   auto id = x.vars.add(make_variable(1, {1000}, 1, 1));
   std::vector<mutation_piece> pieces(1);
@@ -71,9 +72,9 @@ TEST_CASE(
     const std::array<const_bytes, 1> parts{std::as_bytes(std::span{part})};
     REQUIRE(session->wire().try_send(parts).value_or_throw() == part.size());
     session->wire().close();
-    // The lane has seen the end once it has no channel any more.
-    while (x.lanes[0]->operator->()->channel_count() > 0)
-      x.w.env().lanes.yield();
+    // The thread has seen the end once it has no channel any more.
+    while (x.loops[0]->operator->()->channel_count() > 0)
+      x.w.env().threads.yield();
     auto now = x.vars.stores[0]->read(id, shard_index{0}).value_or_throw();
     CHECK(now.version == (whole ? 1 : 0));
     for (float v : now.values.as<float>())

@@ -1,4 +1,4 @@
-// Goal: creation is idempotent, terms and fences hold, cuts stay what they were.
+// Goal: creation is idempotent, terms and fences hold, snapshots stay what they were.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -186,40 +186,42 @@ TEST_CASE("shard_store: once fence has returned nothing of the fenced sender is 
   }
 }
 
-TEST_CASE("shard_store: a cut keeps values, slots and counters while updates go on") {
+TEST_CASE("shard_store: a snapshot keeps values, slots and counters while updates go on") {
   shard_store store;
   create_all(store);
   store.mutate(push(1, 1), sender(0, 1)).value_or_throw();
-  auto entries = store.take_cut(static_cast<cut_id>(9)).value_or_throw();
+  auto entries = store.take_snapshot(static_cast<snapshot_id>(9)).value_or_throw();
   REQUIRE(entries.size() == 2);
   CHECK(entries[0].slots == 2);
   CHECK(entries[0].applies == 1);
   CHECK(entries[1].version == 0);
-  auto cut = static_cast<cut_id>(9);
+  auto snapshot = static_cast<snapshot_id>(9);
   std::vector<tensor> copies;
   for (std::uint32_t part = 0; part < 3; ++part)
-    copies.push_back(store.cut_part(cut, variable_1, shard_0, part).value_or_throw().clone());
+    copies.push_back(
+      store.snapshot_part(snapshot, variable_1, shard_0, part).value_or_throw().clone());
   for (std::uint64_t seq = 2; seq < 9; ++seq)
     store.mutate(push(1, seq), sender(0, 1)).value_or_throw();
   for (std::uint32_t part = 0; part < 3; ++part)
-    CHECK(store.cut_part(cut, variable_1, shard_0, part).value_or_throw() == copies[part]);
-  CHECK(store.take_cut(cut).value_or_throw()[0].version == 1); // idempotent
-  CHECK(store.cut_part(cut, variable_1, shard_0, 3).error().code == errc::not_found);
+    CHECK(store.snapshot_part(snapshot, variable_1, shard_0, part).value_or_throw()
+          == copies[part]);
+  CHECK(store.take_snapshot(snapshot).value_or_throw()[0].version == 1); // idempotent
+  CHECK(store.snapshot_part(snapshot, variable_1, shard_0, 3).error().code == errc::not_found);
   std::vector<tensor> slots{copies[1], copies[2]};
   store.restore(variable_1, shard_0, copies[0], slots, 1).value_or_throw();
   CHECK(store.read(variable_1, shard_0).value_or_throw().values == copies[0]);
   CHECK(store.mutate(push(1, 3), sender(0, 1)).value_or_throw().duplicate); // the ledger stayed
-  store.drop_cut(cut);
-  CHECK(store.cut_part(cut, variable_1, shard_0, 0).error().code == errc::not_found);
+  store.drop_snapshot(snapshot);
+  CHECK(store.snapshot_part(snapshot, variable_1, shard_0, 0).error().code == errc::not_found);
 }
 
-TEST_CASE("shard_store: the number of kept cuts is bounded") {
+TEST_CASE("shard_store: the number of kept snapshots is bounded") {
   shard_store store;
-  for (std::uint64_t i = 0; i < shard_store::cuts_max; ++i)
-    CHECK(store.take_cut(static_cast<cut_id>(i)));
-  CHECK(store.take_cut(static_cast<cut_id>(99)).error().code == errc::wrong_state);
-  store.drop_cut(static_cast<cut_id>(0));
-  CHECK(store.take_cut(static_cast<cut_id>(99)));
+  for (std::uint64_t i = 0; i < shard_store::snapshots_max; ++i)
+    CHECK(store.take_snapshot(static_cast<snapshot_id>(i)));
+  CHECK(store.take_snapshot(static_cast<snapshot_id>(99)).error().code == errc::wrong_state);
+  store.drop_snapshot(static_cast<snapshot_id>(0));
+  CHECK(store.take_snapshot(static_cast<snapshot_id>(99)));
 }
 
 TEST_CASE("shard_store: where one of several shards can't be made, none of them stays") {

@@ -50,10 +50,10 @@ TEST_CASE("PS-W20 all channels to a living server that end at once are one hiccu
   auto seen = [&](duration when) {
     return c.classify(from(server, errc::connection_lost), worker, false, false, at(when));
   };
-  for (int lane = 0; lane < 64; ++lane) // of all workers
-    CHECK(seen(lane * 5ms) == verdict::put_back);
-  for (int lane = 0; lane < 64; ++lane)
-    CHECK(seen(2s + lane * 5ms) == verdict::put_back);
+  for (int thread = 0; thread < 64; ++thread) // of all workers
+    CHECK(seen(thread * 5ms) == verdict::put_back);
+  for (int thread = 0; thread < 64; ++thread)
+    CHECK(seen(2s + thread * 5ms) == verdict::put_back);
   CHECK(seen(4s) == verdict::fatal); // the third hiccup
 }
 
@@ -67,10 +67,10 @@ TEST_CASE("PS-W20 a server that is never reached is told after some hiccups' tim
   CHECK(tries == 100); // 0, 500 and 1,000 ms
 }
 
-TEST_CASE("PS-CLS2 deadlines that pass together on many lanes are one hiccup") {
+TEST_CASE("PS-CLS2 deadlines that pass together on many threads are one hiccup") {
   failure_classifier c{{.deadline_faults_max = 2, .window = 10s, .hiccup = 500ms}};
-  for (int lane = 0; lane < 8; ++lane)
-    CHECK(c.classify(from(worker, errc::deadline), worker, false, false, at(lane * 1ms))
+  for (int thread = 0; thread < 8; ++thread)
+    CHECK(c.classify(from(worker, errc::deadline), worker, false, false, at(thread * 1ms))
           == verdict::put_back);
   CHECK(c.classify(from(other_worker, errc::deadline), worker, false, false, at(1s))
         == verdict::fatal);

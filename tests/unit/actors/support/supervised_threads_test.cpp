@@ -12,7 +12,7 @@
 
 #include <doctest/doctest.h>
 
-// The pool without threads: its lanes run when the test says so.
+// The pool without threads: its threads run when the test says so.
 namespace {
 
 using namespace troupe;
@@ -29,9 +29,9 @@ struct asked_thread {
   bool abandoned = false;
 };
 
-class listed_lane final : public lane {
+class listed_thread final : public thread_handle {
 public:
-  explicit listed_lane(asked_thread& is) : is_{is} {}
+  explicit listed_thread(asked_thread& is) : is_{is} {}
   bool ended() const override { return is_.ended; }
   void join() override { is_.joined = true; }
   void abandon() override { is_.abandoned = true; }
@@ -41,15 +41,15 @@ private:
 };
 
 /// Keeps what it is asked to start.
-class listed_lanes final : public lane_port {
+class listed_threads final : public thread_port {
 public:
   std::deque<asked_thread> all{};
   bool has_none = false;
-  std::unique_ptr<lane> start(std::string name, std::function<void()> body) override {
+  std::unique_ptr<thread_handle> start(std::string name, std::function<void()> body) override {
     if (has_none)
       throw std::runtime_error{"no thread"};
     all.push_back({.name = std::move(name), .body = std::move(body)});
-    return std::make_unique<listed_lane>(all.back());
+    return std::make_unique<listed_thread>(all.back());
   }
   [[noreturn]] void leave_now(int) override { throw std::logic_error{"not here"}; }
   void yield() override {}
@@ -97,8 +97,8 @@ TEST_CASE("hang_limit: excused time moves the limit") {
 }
 
 TEST_CASE("supervised_threads: each place has a thread with a number of its own") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 2, 4};
+  listed_threads threads;
+  supervised_threads pool{threads, 2, 4};
   CHECK(pool.running() == 0);
   std::vector<std::pair<std::uint32_t, std::uint64_t>> ran;
   const auto note = [&](const post& mine) { ran.emplace_back(mine.place, mine.number); };
@@ -106,29 +106,29 @@ TEST_CASE("supervised_threads: each place has a thread with a number of its own"
   CHECK_FALSE(pool.has_thread(1));
   pool.start(1, "b", note);
   CHECK(pool.running() == 2);
-  REQUIRE(lanes.all.size() == 2);
-  CHECK(lanes.all[1].name == "b");
-  for (auto& each : lanes.all)
+  REQUIRE(threads.all.size() == 2);
+  CHECK(threads.all[1].name == "b");
+  for (auto& each : threads.all)
     each.body();
   CHECK(ran == std::vector<std::pair<std::uint32_t, std::uint64_t>>{{0, 0}, {1, 1}});
 }
 
 TEST_CASE("supervised_threads: a thread that was given up has lost its place to the next one") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 2, 1};
+  listed_threads threads;
+  supervised_threads pool{threads, 2, 1};
   std::vector<post> who;
   const auto note = [&](const post& mine) { who.push_back(mine); };
   pool.start(0, "a", note);
-  lanes.all[0].body();
+  threads.all[0].body();
   CHECK(pool.is_in_place(who[0]));
   pool.give_up(0);
-  CHECK(lanes.all[0].abandoned);
+  CHECK(threads.all[0].abandoned);
   CHECK_FALSE(pool.is_in_place(who[0]));
   CHECK_FALSE(pool.has_thread(0));
   CHECK(pool.given_up() == 1);
   REQUIRE(pool.may_replace());
   pool.start(0, "b", note);
-  lanes.all[1].body();
+  threads.all[1].body();
   CHECK(who[1].place == 0);
   CHECK(who[1].number == 2); // 1 is the other place's
   CHECK(pool.is_in_place(who[1]));
@@ -138,19 +138,19 @@ TEST_CASE("supervised_threads: a thread that was given up has lost its place to 
 }
 
 TEST_CASE("supervised_threads: without a thread of the system the place stays free") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 1, 1};
-  lanes.has_none = true;
+  listed_threads threads;
+  supervised_threads pool{threads, 1, 1};
+  threads.has_none = true;
   CHECK_THROWS_AS(pool.start(0, "a", [](const post&) {}), std::runtime_error);
   CHECK_FALSE(pool.has_thread(0));
-  lanes.has_none = false;
+  threads.has_none = false;
   pool.start(0, "a", [](const post&) {});
   CHECK(pool.has_thread(0));
 }
 
 TEST_CASE("supervised_threads: a thread waits for work, and leaves when it was given up") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 1, 1};
+  listed_threads threads;
+  supervised_threads pool{threads, 1, 1};
   std::optional<int> work;
   int waits = 0;
   const auto take = [&] { return std::exchange(work, std::nullopt); };
@@ -167,8 +167,8 @@ TEST_CASE("supervised_threads: a thread waits for work, and leaves when it was g
 }
 
 TEST_CASE("supervised_threads: once closed, a thread takes what is left and leaves") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 1, 1};
+  listed_threads threads;
+  supervised_threads pool{threads, 1, 1};
   std::deque<int> work{1, 2};
   const auto take = [&]() -> std::optional<int> {
     if (work.empty())
@@ -185,8 +185,8 @@ TEST_CASE("supervised_threads: once closed, a thread takes what is left and leav
 }
 
 TEST_CASE("supervised_threads: joins those that end in time and gives up the others") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 2, 1};
+  listed_threads threads;
+  supervised_threads pool{threads, 2, 1};
   set_clock clock;
   std::mutex mutex;
   std::unique_lock lock{mutex};
@@ -195,45 +195,45 @@ TEST_CASE("supervised_threads: joins those that end in time and gives up the oth
   pool.close();
   int pauses = 0;
   const auto pause = [&] {
-    lanes.all[0].ended = ++pauses >= 3;
+    threads.all[0].ended = ++pauses >= 3;
     clock.at = after(clock.at, 1s);
   };
   CHECK_FALSE(pool.join(lock, clock, after(start_of_test, 5s), pause));
-  CHECK(lanes.all[0].joined);
-  CHECK_FALSE(lanes.all[0].abandoned);
-  CHECK(lanes.all[1].abandoned);
-  CHECK_FALSE(lanes.all[1].joined);
+  CHECK(threads.all[0].joined);
+  CHECK_FALSE(threads.all[0].abandoned);
+  CHECK(threads.all[1].abandoned);
+  CHECK_FALSE(threads.all[1].joined);
   CHECK(clock.at == after(start_of_test, 5s));
   CHECK(pool.running() == 0);
 }
 
 TEST_CASE("supervised_threads: not all came back if one was given up earlier") {
-  listed_lanes lanes;
+  listed_threads threads;
   set_clock clock;
   std::mutex mutex;
   std::unique_lock lock{mutex};
   for (const bool gives_up : {false, true}) {
-    supervised_threads pool{lanes, 1, 1};
+    supervised_threads pool{threads, 1, 1};
     pool.start(0, "a", [](const post&) {});
     if (gives_up) {
       pool.give_up(0);
       pool.start(0, "b", [](const post&) {});
     }
-    lanes.all.back().ended = true;
+    threads.all.back().ended = true;
     pool.close();
     CHECK(pool.join(lock, clock, start_of_test, [] { FAIL("all have ended"); }) == !gives_up);
-    CHECK(lanes.all.back().joined);
+    CHECK(threads.all.back().joined);
   }
 }
 
 TEST_CASE("supervised_threads: a thread may be given up while others wait for its end") {
-  listed_lanes lanes;
-  supervised_threads pool{lanes, 1, 1};
+  listed_threads threads;
+  supervised_threads pool{threads, 1, 1};
   set_clock clock;
   std::mutex mutex;
   std::unique_lock lock{mutex};
   pool.start(0, "a", [](const post&) {});
   pool.close();
   CHECK_FALSE(pool.join(lock, clock, never, [&] { pool.give_up(0); }));
-  CHECK(lanes.all[0].abandoned);
+  CHECK(threads.all[0].abandoned);
 }

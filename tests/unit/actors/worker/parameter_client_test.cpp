@@ -118,8 +118,8 @@ TEST_CASE("PS-Q1 every scatter gives a sharded variable what it gives an unshard
   for (const auto& [rows, ids] :
        {layout{30, {0, 10, 12, 21, 22}}, layout{32, {0, 10, 11, 12, 30, 31}},
         layout{30, {22, 0, 21, 22, 12, 0, 10}}}) {
-    for (std::uint32_t lane : {0u, 1u, 2u}) {
-      embedded x{2, {.lane = lane}};
+    for (std::uint32_t thread : {0u, 1u, 2u}) {
+      embedded x{2, {.thread = thread}};
       auto one = x.vars.add(make_variable(1, {rows, 2}, 1, 1));
       auto three = x.vars.add(make_variable(2, {rows, 2}, 3, 2));
       auto values = tensor{dtype::f32, {static_cast<std::int64_t>(ids.size()), 2}};
@@ -266,7 +266,7 @@ TEST_CASE("PS-M10 look-ups and scatters are right for shards that are no div spl
 TEST_CASE("parameter_client: random gathers and scatters agree with a plain array") {
   for (unsigned seed = 0; seed < 40; ++seed) {
     std::mt19937 random{seed};
-    embedded x{3, {.lane = seed % 4}};
+    embedded x{3, {.thread = seed % 4}};
     std::int64_t rows = 1 + static_cast<std::int64_t>(random() % 20);
     auto shards = 1 + random() % static_cast<std::uint32_t>(rows);
     auto id =
@@ -348,7 +348,7 @@ TEST_CASE(
   CHECK(x.w.tracer.marks("client.all_acked") == 1);
 }
 
-TEST_CASE("parameter_client: a dropped variable is gone for lanes that found it before") {
+TEST_CASE("parameter_client: a dropped variable is gone for threads that found it before") {
   embedded x{1};
   auto id = x.vars.add(make_variable(1, {2}, 1, 1));
   x.value(id);

@@ -53,16 +53,16 @@ TEST_CASE("SYNC-PRE-2 SYNC-PRE-3 SYNC-PRE-6 SYNC-PRE-7 SYNC-P1 all save the same
     std::atomic<int> gone{0};
     std::mutex mutex;
     std::set<std::uint64_t> saved_at;
-    for (int life = 0; life < 2; ++life)
+    for (int session = 0; session < 2; ++session)
       on_workers(3, [&](std::uint32_t worker, runtime& rt) {
         auto s = strategy_over(rt);
         counting program{s, at.text()};
         preemption_checkpoint guard{program.checkpoint(), leaving()};
-        CHECK(guard.total_run_calls() == (life == 0 ? 0 : *saved_at.begin()));
+        CHECK(guard.total_run_calls() == (session == 0 ? 0 : *saved_at.begin()));
         CHECK(program.value() == static_cast<std::int64_t>(3 * guard.total_run_calls()));
         try {
           while (guard.total_run_calls() < 12) {
-            if (life == 0 && worker == 1 && guard.total_run_calls() == 6)
+            if (session == 0 && worker == 1 && guard.total_run_calls() == 6)
               guard.notice();
             if (explicit_check) {
               guard.save_if_preempted();
@@ -73,7 +73,7 @@ TEST_CASE("SYNC-PRE-2 SYNC-PRE-3 SYNC-PRE-6 SYNC-PRE-7 SYNC-P1 all save the same
             if (explicit_check && guard.total_run_calls() == 11)
               break; // the twelfth ends with the program
           }
-          CHECK(life == 1);
+          CHECK(session == 1);
           CHECK(program.value() == 36);
         } catch (const left& how) {
           CHECK(how.code == 42);

@@ -34,8 +34,9 @@ struct world {
   duration now{};
   bool in_lockstep = true; // every call has a collective
 
-  world(std::uint32_t n, preemption_options options, bool lockstep, std::uint64_t restored = 0)
-    : saves(n), proposals(2), saving(n), left(n), in_lockstep{lockstep} {
+  world(std::uint32_t n, preemption_options options, bool collective_order_checker,
+        std::uint64_t restored = 0)
+    : saves(n), proposals(2), saving(n), left(n), in_lockstep{collective_order_checker} {
     for (std::uint32_t w = 0; w < n; ++w)
       cores.emplace_back(options, w, n, restored);
   }
@@ -263,7 +264,7 @@ TEST_CASE("SYNC-PRE-6 four workers that never wait for each other save one step 
 TEST_CASE("SYNC-PRE-6 every order of events of two to four workers ends in one step") {
   struct size {
     std::uint32_t workers;
-    bool lockstep;
+    bool collective_order_checker;
     std::uint64_t calls_max;
     duration grace;
     numbers noticed;
@@ -276,10 +277,10 @@ TEST_CASE("SYNC-PRE-6 every order of events of two to four workers ends in one s
   for (const auto& how : sizes) {
     search all;
     all.calls_max = how.calls_max;
-    world x{how.workers, {how.grace, 42}, how.lockstep};
+    world x{how.workers, {how.grace, 42}, how.collective_order_checker};
     all.visit(x, how.noticed);
     CAPTURE(how.workers);
-    CAPTURE(how.lockstep);
+    CAPTURE(how.collective_order_checker);
     CHECK(all.ends > 0);
     CHECK(all.seen.size() > 500);
   }
@@ -289,14 +290,15 @@ TEST_CASE("SYNC-PRE-8 four workers in random orders save the same two steps") {
   for (unsigned seed = 0; seed < 1500; ++seed) {
     CAPTURE(seed);
     const duration grace = std::chrono::milliseconds{1 + seed % 400};
-    const bool lockstep = seed % 4 != 0;
-    random_run run{std::mt19937{seed}, world{4, {grace, 42}, lockstep}, workers_in(1 + seed % 15)};
+    const bool collective_order_checker = seed % 4 != 0;
+    random_run run{std::mt19937{seed}, world{4, {grace, 42}, collective_order_checker},
+                   workers_in(1 + seed % 15)};
     run.go();
     for (const auto& saves : run.x.saves)
       REQUIRE(saves == run.x.saves[0]);
     REQUIRE(run.x.saves[0].size() == 2);
     REQUIRE(run.x.saves[0][0] < run.x.saves[0][1]);
-    if (lockstep)
+    if (collective_order_checker)
       for (auto proposed : run.x.proposals[1])
         REQUIRE(proposed == run.x.saves[0][1]);
     for (const auto& core : run.x.cores)

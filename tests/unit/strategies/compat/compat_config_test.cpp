@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <troupe/strategies/compat/compat_v1.hpp>
-#include <troupe/strategies/replicas/detail/sync_state.hpp>
+#include <troupe/strategies/replicas/detail/replica_engine.hpp>
 
 namespace {
 
@@ -19,7 +19,7 @@ strategy described(kind of, std::uint32_t worker = 0) {
   o.devices = {"cpu:0"};
   o.workers = 3;
   o.worker = worker;
-  return strategy{std::make_shared<troupe::detail::sync_state>(o)};
+  return strategy{std::make_shared<troupe::detail::replica_engine>(o)};
 }
 
 v1::session_config some_config() {

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include <troupe/strategies/runtime/detail/cluster.hpp>
+#include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 
 #include "cluster_support.hpp"
 
@@ -197,7 +197,7 @@ TEST_CASE("save keeps as many checkpoints as asked") {
   CHECK(has_last);
 }
 
-TEST_CASE("save is a cut: it waits for what runs, and what is queued runs after it") {
+TEST_CASE("save is a snapshot: it waits for what runs, and what is queued runs after it") {
   static gate door;
   scratch_folder here;
   small_cluster c{{.workers = 2, .servers = 2}, {.partitioner = fixed_shards_partitioner{2}}};
@@ -431,7 +431,7 @@ TEST_CASE("save and restore of many variables open one session a server") {
   auto c = cut(3, 3);
   for (int i = 0; i < 40; ++i)
     c.strategy.create_variable({.name = "v" + std::to_string(i), .initial = counted(6, 2)});
-  auto& sessions = c.rt.owner()->vault_sessions();
+  auto& sessions = c.rt.owner()->snapshot_readers();
   c.coordinator.save(here.text());
   c.coordinator.restore(here.text());
   c.coordinator.save(here.text());

@@ -209,7 +209,7 @@ TEST_CASE("PS-E3, PS-D8 what is queued when an error is raised is cancelled, not
   opened_at_end guard{door};
   static std::atomic<int> ran;
   ran = 0;
-  c.coordinator.schedule(closure_options{.worker = 1}, until_cancelled); // holds its only lane
+  c.coordinator.schedule(closure_options{.worker = 1}, until_cancelled); // holds its only thread
   c.coordinator.schedule(closure_options{.worker = 0}, pass_door);
   REQUIRE(door.seen(2));
   auto bad = c.coordinator.schedule(closure_options{.worker = 0}, refuse); // sent ahead
@@ -227,7 +227,7 @@ TEST_CASE("PS-E3, PS-D8 what is queued when an error is raised is cancelled, not
   CHECK(c.coordinator.statistics().cancelled == n + 1);
 }
 
-TEST_CASE("PS-E3 a step that never asks is given up after the grace and its lane replaced") {
+TEST_CASE("PS-E3 a step that never asks is given up after the grace and its thread replaced") {
   small_cluster c{{.workers = 2, .cancel_grace_ms = 30}};
   opened_at_end guard{door};
   auto deaf = c.coordinator.schedule(pass_door);

@@ -211,10 +211,10 @@ TEST_CASE("PS-B14 a closure with a worker of its own runs nowhere else") {
     CHECK(got[i].fetch() == i % 3);
 }
 
-TEST_CASE("PS-B14, PS-W14 a step past its deadline is given up and run again on another lane") {
+TEST_CASE("PS-B14, PS-W14 a step past its deadline is given up and run again on another thread") {
   static std::atomic<int> runs;
   runs = 0;
-  small_cluster c{{.workers = 2, .max_strikes = 5}};
+  small_cluster c{{.workers = 2, .max_failed_attempts = 5}};
   opened_at_end guard{door};
   auto value = c.coordinator.schedule(closure_options{.deadline = 50ms}, [](worker_context& ctx) {
     if (++runs == 1)
@@ -226,7 +226,7 @@ TEST_CASE("PS-B14, PS-W14 a step past its deadline is given up and run again on 
   auto s = c.coordinator.statistics();
   CHECK(s.retried == 1);
   CHECK(s.finished == 1);
-  // the worker has a new lane: all its closures run
+  // the worker has a new thread: all its closures run
   std::vector<remote_value<std::uint32_t>> got;
   for (std::uint32_t i = 0; i < 8; ++i)
     got.push_back(c.coordinator.schedule(closure_options{.worker = i % 2}, where));
@@ -246,10 +246,10 @@ TEST_CASE("PS-B14 a closure that hangs on every try fails as poisoned, naming it
   CHECK(c.coordinator.schedule(plus_one, 1).fetch() == 2);
 }
 
-TEST_CASE("PS-W8 a worker whose lanes have all hung leaves; the others go on") {
+TEST_CASE("PS-W8 a worker whose threads have all hung leaves; the others go on") {
   small_cluster c{{.workers = 2}};
   opened_at_end guard{door};
-  for (int i = 0; i < 5; ++i) { // the lane, and four in its place
+  for (int i = 0; i < 5; ++i) { // the thread, and four in its place
     const closure_options only_there{.worker = 0, .deadline = 10ms, .retries = 1};
     auto value = c.coordinator.schedule(only_there, stand, i);
     CHECK(failure_of([&] { value.fetch(); }).code == errc::poisoned);
@@ -309,8 +309,8 @@ TEST_CASE("PS-W24 a worker has one closure running, and few ahead while its step
   CHECK(door.arrived() == 20);
 }
 
-TEST_CASE("PS-W24 with lanes a worker runs as many at once") {
-  small_cluster c{{.workers = 1, .lanes_per_worker = 3}};
+TEST_CASE("PS-W24 with threads a worker runs as many at once") {
+  small_cluster c{{.workers = 1, .threads_per_worker = 3}};
   opened_at_end guard{door};
   for (int i = 0; i < 3; ++i)
     c.coordinator.schedule(stand, i);

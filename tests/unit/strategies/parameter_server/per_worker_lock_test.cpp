@@ -7,7 +7,8 @@
 #include "cluster_support.hpp"
 
 // A per-worker value is the step's own while the step runs. Goal: no increment is lost between
-// lanes, nobody stops anybody for good. Method: a cluster in this process, steps that stay inside.
+// threads, nobody stops anybody for good. Method: a cluster in this process, steps that stay
+// inside.
 namespace {
 
 using namespace troupe;
@@ -57,8 +58,8 @@ TROUPE_FUNCTION(throw_outside);
 
 } // namespace
 
-TEST_CASE("per_worker_value was not locked between lanes: 50 of 200 increments were left") {
-  small_cluster c{{.workers = 1, .lanes_per_worker = 4}};
+TEST_CASE("per_worker_value was not locked between threads: 50 of 200 increments were left") {
+  small_cluster c{{.workers = 1, .threads_per_worker = 4}};
   auto value = c.coordinator.create_per_worker_value([] { return 0; });
   for (int i = 0; i < 200; ++i)
     c.coordinator.schedule(add_slowly, value);
@@ -69,7 +70,7 @@ TEST_CASE("per_worker_value was not locked between lanes: 50 of 200 increments w
 TEST_CASE(
   "per_worker_value: steps that take two of them in different orders don't stop each other") {
   met = 0;
-  small_cluster c{{.workers = 1, .lanes_per_worker = 4}};
+  small_cluster c{{.workers = 1, .threads_per_worker = 4}};
   auto a = c.coordinator.create_per_worker_value([] { return 0; });
   auto b = c.coordinator.create_per_worker_value([] { return 0; });
   for (int i = 0; i < 60; ++i) {
@@ -85,7 +86,7 @@ TEST_CASE(
 
 TEST_CASE(
   "per_worker_value: other values, and steps without one, go on beside a step that has it") {
-  small_cluster c{{.workers = 1, .lanes_per_worker = 2}};
+  small_cluster c{{.workers = 1, .threads_per_worker = 2}};
   opened_at_end guard{inside};
   auto held = c.coordinator.create_per_worker_value([] { return 0; });
   auto other = c.coordinator.create_per_worker_value([] { return 7; });
@@ -99,7 +100,7 @@ TEST_CASE(
 }
 
 TEST_CASE("per_worker_value: the wait for one is no part of a closure's deadline") {
-  small_cluster c{{.workers = 1, .lanes_per_worker = 2}};
+  small_cluster c{{.workers = 1, .threads_per_worker = 2}};
   opened_at_end guard{inside};
   auto value = c.coordinator.create_per_worker_value([] { return 0; });
   c.coordinator.schedule(stay_inside, value);
@@ -113,7 +114,7 @@ TEST_CASE("per_worker_value: the wait for one is no part of a closure's deadline
 }
 
 TEST_CASE("per_worker_value: a step that waits for one hears of its cancellation") {
-  small_cluster c{{.workers = 1, .lanes_per_worker = 3}};
+  small_cluster c{{.workers = 1, .threads_per_worker = 3}};
   opened_at_end guard{inside}, second{outside};
   auto value = c.coordinator.create_per_worker_value([] { return 0; });
   c.coordinator.schedule(stay_inside, value);

@@ -254,9 +254,9 @@ TEST_CASE("PS-L17 a resource lives as long as a queued closure needs it") {
   CHECK(value.fetch() == 2.5f);
 }
 
-TEST_CASE("PS-R3 on every lane a closure waits until what it takes is built") {
+TEST_CASE("PS-R3 on every thread a closure waits until what it takes is built") {
   static gate door;
-  small_cluster c{{.workers = 1, .lanes_per_worker = 3}};
+  small_cluster c{{.workers = 1, .threads_per_worker = 3}};
   opened_at_end guard{door};
   auto value = c.coordinator.create_per_worker_value([] {
     door.pass();

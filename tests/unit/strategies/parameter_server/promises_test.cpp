@@ -129,8 +129,8 @@ TEST_CASE("a partitioner that throws for a step's variable fails the step, not t
   CHECK_NOTHROW(coordinator.join(patience));
 }
 
-TEST_CASE("PS-B4 with two lanes: an iterator gives each element to one of them") {
-  runtime rt{runtime_options{.workers = 1, .lanes_per_worker = 2}};
+TEST_CASE("PS-B4 with two threads: an iterator gives each element to one of them") {
+  runtime rt{runtime_options{.workers = 1, .threads_per_worker = 2}};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
   auto it = coordinator.create_per_worker_dataset([] { return dataset::range(500).shuffle(500); })

@@ -3,7 +3,7 @@
 
 #include "support.hpp"
 
-#include <troupe/core/lane_context.hpp>
+#include <troupe/core/execution_context.hpp>
 
 namespace {
 
@@ -85,7 +85,7 @@ TEST_CASE("SYNC-CTX-10 a scope that is left while another is open inside stays o
   check_default_state();
 }
 
-TEST_CASE("SYNC-S8 SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the lane") {
+TEST_CASE("SYNC-S8 SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the thread") {
   auto a = mirrored_over(2), b = mirrored_over(3);
   experimental_set_strategy(a);
   CHECK(get_strategy() == a);
@@ -93,9 +93,9 @@ TEST_CASE("SYNC-S8 SYNC-CTX-19 SYNC-CTX-20 a strategy for the rest of the lane")
   CHECK(in_cross_replica_context());
   experimental_set_strategy(b);
   CHECK(get_strategy() == b);
-  bool other_lane = true;
-  std::thread{[&] { other_lane = has_strategy(); }}.join();
-  CHECK(!other_lane); // SYNC-CTX-28
+  bool other_thread = true;
+  std::thread{[&] { other_thread = has_strategy(); }}.join();
+  CHECK(!other_thread); // SYNC-CTX-28
   experimental_set_strategy({});
   check_default_state();
   a.scope([&] {

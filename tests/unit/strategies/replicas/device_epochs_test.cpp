@@ -153,7 +153,7 @@ TEST_CASE("without a key all go through the host; where one can't join, all are 
   gpu_host host;
   auto& table = host.table();
   {
-    table.plant({.function = "comm_draw_key",
+    table.plant({.function = "comm_get_unique_id",
                  .answer = {.status = device_status::invalid, .text = "no key today"}});
     auto s = host.over({"gpu:0", "gpu:1"});
     CHECK(sum_in(s) == 3);
@@ -196,8 +196,8 @@ TEST_CASE("the first bucket is summed while later layers still compute") {
     auto g = d.put(vec<float>({1, 2}));
     reducer.add(g);
     d.enqueue(d.stream(), nothing("layer")); // the next one, which does not end
-    d.wait(d.mark(d.stream("collectives")), 20s);
-    const bool computes = !d.on()->passed(d.mark(d.stream())).value_or_throw();
+    d.wait(d.record_event(d.stream("collectives")), 20s);
+    const bool computes = !d.on()->passed(d.record_event(d.stream())).value_or_throw();
     if (++summed == 2)
       host.table().release_hangs();
     reducer.finish();

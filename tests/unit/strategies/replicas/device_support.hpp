@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <troupe/device/fake_table.hpp>
+#include <troupe/device/fake_backend.hpp>
 
 #include "../../../support/gpu_machine.hpp"
 #include "support.hpp"

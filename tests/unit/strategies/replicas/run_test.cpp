@@ -1,6 +1,6 @@
 // `run`, regrouping, merge calls and what replicas throw. Goal: rows SYNC-RUN, REG, LOC, MRG, ARD,
 // AGA and the decisions about mismatches and silence. Method: a mirrored strategy over CPU devices
-// of this process, its lanes real threads.
+// of this process, its threads those of the system.
 
 #include "support.hpp"
 
@@ -451,7 +451,7 @@ TEST_CASE("SYNC part 2, row 11: the status says what is waited for, and for whom
 }
 
 TEST_CASE(
-  "a replica that hangs after another failed is left behind, and another lane takes its place") {
+  "a replica that hangs after another failed is left behind, and another thread takes its place") {
   auto s = mirrored_over(2, {.grace_ms = 50});
   static std::atomic<bool> begun{false}, go{false}, gone{false};
   CHECK_THROWS_AS(s.run([](replica_context& ctx) {

@@ -32,12 +32,12 @@ float doubled(worker_context& ctx, float x) {
   auto& d = ctx.device();
   auto on_device = d.put(tensor::scalar(x));
   const auto& other = d.stream("other");
-  ctx.depends(other, d.mark(d.stream()));
+  ctx.wait_event(other, d.record_event(d.stream()));
   on_device.used_on(other);
   auto ops = d.ops_on(other);
   d.check(ops.scale(2, on_device, on_device));
-  auto e = d.mark(other);
-  ctx.depends(d.stream(), e);
+  auto e = d.record_event(other);
+  ctx.wait_event(d.stream(), e);
   ctx.wait(e);
   return d.get(on_device).item<float>();
 }
@@ -100,7 +100,7 @@ TEST_CASE("devices: flags name them, and a wrong name is refused") {
   CHECK(says(why, "--troupe-device is 'gpu', expected cpu:N or gpu:N"));
 }
 
-TEST_CASE("devices: steps run on the device of their lane, CPUs unless told") {
+TEST_CASE("devices: steps run on the device of their thread, CPUs unless told") {
   small_cluster c;
   CHECK(c.coordinator.schedule(doubled, 21.0f).fetch() == 42.0f);
   auto name = c.coordinator.schedule(my_device).fetch();

@@ -25,7 +25,7 @@ struct made_role {
 };
 
 runtime_options as_task(job_kind job) {
-  return {.workers = 4, .lanes_per_worker = 3, .task = task_id{.job = job}};
+  return {.workers = 4, .threads_per_worker = 3, .task = task_id{.job = job}};
 }
 
 } // namespace
@@ -55,7 +55,7 @@ TEST_CASE("process role: threads of steps, and where named devices are opened at
   const auto needs = [](runtime_options options) {
     return made_role{std::move(options)}.role->needs();
   };
-  const auto embedded = needs({.workers = 4, .lanes_per_worker = 3});
+  const auto embedded = needs({.workers = 4, .threads_per_worker = 3});
   CHECK(embedded.threads == 12);
   CHECK(embedded.runs_steps_here);
   const auto worker = needs(as_task(job_kind::worker));
@@ -63,7 +63,7 @@ TEST_CASE("process role: threads of steps, and where named devices are opened at
   CHECK(worker.runs_steps_here);
   CHECK_FALSE(needs(as_task(job_kind::chief)).runs_steps_here);
   CHECK_FALSE(needs(as_task(job_kind::ps)).runs_steps_here);
-  const auto equal = needs({.lanes_per_worker = 3, .peers = {"127.0.0.1:0"}});
+  const auto equal = needs({.threads_per_worker = 3, .peers = {"127.0.0.1:0"}});
   CHECK(equal.threads == 1);
   CHECK(equal.runs_steps_here);
 }

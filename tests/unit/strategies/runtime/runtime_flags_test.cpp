@@ -47,14 +47,14 @@ TEST_CASE("runtime flags: names and values in order, apart or with an equals sig
   CHECK(flags.given() == wanted);
   CHECK(flags.has("--troupe-workers"));
   CHECK_FALSE(flags.has("--epochs"));
-  CHECK_FALSE(flags.has("--troupe-lanes"));
+  CHECK_FALSE(flags.has("--troupe-threads"));
 }
 
 TEST_CASE("runtime flags: a value may look like a flag; one that is missing is refused") {
-  const auto flags = read_line({"--troupe-cluster-name", "--troupe-lanes"});
+  const auto flags = read_line({"--troupe-cluster-name", "--troupe-threads"});
   REQUIRE(flags.given().size() == 1);
-  CHECK(flags.given()[0].second == "--troupe-lanes");
-  CHECK(contains(refused_flag([] { read_line({"--troupe-lanes"}); }),
+  CHECK(flags.given()[0].second == "--troupe-threads");
+  CHECK(contains(refused_flag([] { read_line({"--troupe-threads"}); }),
                  "--troupe-lanes is '', expected a value"));
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("runtime flags: each kind of program has flags of its own") {
                    read_line({"--troupe-workers", "3"}, program_kind::equals);
                  }),
                  "--troupe-workers is not supported: this program has no parameter servers"));
-  CHECK(read_line({"--troupe-lanes", "3"}, program_kind::equals).has("--troupe-lanes"));
+  CHECK(read_line({"--troupe-threads", "3"}, program_kind::equals).has("--troupe-threads"));
 }
 
 TEST_CASE(

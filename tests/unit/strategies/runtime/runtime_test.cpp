@@ -165,7 +165,7 @@ TEST_CASE("PS-A14, PS-T-F1 when the runtime goes, every thread that it started g
   { runtime warm_up; } // what the C library and CAF start once and keep
   const auto before = threads_of_this_process();
   {
-    small_cluster c{{.workers = 3, .servers = 2, .lanes_per_worker = 2}};
+    small_cluster c{{.workers = 3, .servers = 2, .threads_per_worker = 2}};
     c.coordinator.schedule(seven).fetch();
     CHECK(threads_of_this_process() > before);
   }
@@ -258,7 +258,7 @@ TEST_CASE("a runtime stands on a host's ports, and leaves them and the system as
   auto ports = make_production_ports();
   auto transport = make_memory_transport(ports->waits());
   counting_tracer counts;
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+  environment env{ports->clock(), ports->random(), ports->storage(), ports->threads(),
                   ports->waits(), *transport,      &counts};
   caf::actor_system_config config;
   configure(config);
@@ -295,12 +295,12 @@ TEST_CASE("two runtimes in one process don't see each other") {
 
 TEST_CASE("flags: those of Troupe are read, the program's own are left alone") {
   auto o =
-    from({"--epochs", "3", "--troupe-workers", "5", "--troupe-servers=3", "file", "--troupe-lanes",
-          "2", "--troupe-cluster-name=blue", "--troupe-start-workers", "4"});
+    from({"--epochs", "3", "--troupe-workers", "5", "--troupe-servers=3", "file",
+          "--troupe-threads", "2", "--troupe-cluster-name=blue", "--troupe-start-workers", "4"});
   CHECK_FALSE(o.task.has_value());
   CHECK(o.workers == 5);
   CHECK(o.servers == 3);
-  CHECK(o.lanes_per_worker == 2);
+  CHECK(o.threads_per_worker == 2);
   CHECK(o.start_workers == 4);
   CHECK(o.cluster_name == "blue");
   auto task = from({"--troupe-task=worker:3", "--troupe-coordinator", "127.0.0.1:99",
@@ -443,7 +443,7 @@ TEST_CASE("flags: a misspelt one is told with the one that was meant; the help l
   for (const char* flag :
        {"--cluster FILE", "--troupe-task TASK", "--troupe-coordinator HOST:PORT", "--troupe-listen",
         "--troupe-data-listen", "--troupe-workers N", "--troupe-servers N",
-        "--troupe-start-workers", "--troupe-cluster-name", "--troupe-lanes", "--troupe-device",
+        "--troupe-start-workers", "--troupe-cluster-name", "--troupe-threads", "--troupe-device",
         "--troupe-transport", "--troupe-help"})
     CHECK_MESSAGE(help.find(flag) != std::string::npos, flag);
 }

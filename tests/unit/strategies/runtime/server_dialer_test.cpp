@@ -17,7 +17,7 @@ using namespace troupe::detail;
 struct dialing {
   std::unique_ptr<production_ports> ports = make_production_ports();
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
-  environment env{ports->clock(), ports->random(), ports->storage(), ports->lanes(),
+  environment env{ports->clock(), ports->random(), ports->storage(), ports->threads(),
                   ports->waits(), *transport,      nullptr};
   server_dialer dialer{
     env,
@@ -50,12 +50,12 @@ TEST_CASE("server dialer: a server that is no member is unavailable, by name and
     CHECK(why.where.task == task_id{.job = job_kind::ps, .index = 2});
   };
   check(d.dialer.connect({}, 2, third_worker, term_no{1}).error());
-  check(d.dialer.open_vault({}, 2, term_no{1}).error());
+  check(d.dialer.open_snapshot_reader({}, 2, term_no{1}).error());
 }
 
 TEST_CASE("server dialer: nobody listens where a member said it would") {
   dialing d;
   const member server{.data_address = "ps1:4704"};
   CHECK_FALSE(d.dialer.connect(server, 1, third_worker, term_no{1}));
-  CHECK_FALSE(d.dialer.open_vault(server, 1, term_no{1}));
+  CHECK_FALSE(d.dialer.open_snapshot_reader(server, 1, term_no{1}));
 }

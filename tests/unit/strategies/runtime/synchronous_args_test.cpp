@@ -1,6 +1,6 @@
-// How a program of equals learns who it is. Goal: whoever is told of a mistake reads the flag, the
-// file or the variable in which he made it. Method: command lines and TF_CONFIG as a user writes
-// them.
+// How a program of peer workers learns who it is. Goal: whoever is told of a mistake reads the
+// flag, the file or the variable in which he made it. Method: command lines and TF_CONFIG as a user
+// writes them.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -45,7 +45,7 @@ constexpr const char* two_workers = R"({"worker": ["127.0.0.1:1", "127.0.0.1:2"]
 
 } // namespace
 
-TEST_CASE("equals: a task without a cluster is refused, naming the flag and its value") {
+TEST_CASE("peer workers: a task without a cluster is refused, naming the flag and its value") {
   const auto why = refused({"--task", "worker:1"});
   CHECK(why.code == errc::bad_config);
   CHECK(says(why, "--task is 'worker:1'"));
@@ -56,7 +56,7 @@ TEST_CASE("equals: a task without a cluster is refused, naming the flag and its 
   CHECK(says(refused({"--task", "worker:1"}), "--task is 'worker:1'"));
 }
 
-TEST_CASE("equals: a cluster file without a task is refused, naming the file and the flag") {
+TEST_CASE("peer workers: a cluster file without a task is refused, naming the file and the flag") {
   const cluster_file file{two_workers};
   const auto why = refused({"--cluster", file.path});
   CHECK(why.code == errc::bad_config);
@@ -67,7 +67,7 @@ TEST_CASE("equals: a cluster file without a task is refused, naming the file and
   CHECK(options.peers == std::vector<std::string>{"127.0.0.1:1", "127.0.0.1:2"});
 }
 
-TEST_CASE("equals: what a task lacks is said of where it was described") {
+TEST_CASE("peer workers: what a task lacks is said of where it was described") {
   {
     const with_config set{R"({"cluster": {"worker": ["127.0.0.1:1"]}})"};
     CHECK(says(refused({}), "TF_CONFIG has a cluster but no task.type"));
@@ -81,7 +81,8 @@ TEST_CASE("equals: what a task lacks is said of where it was described") {
 }
 
 TEST_CASE(
-  "equals: TF_CONFIG with a task and no cluster made every process the only one: it is refused") {
+  "peer workers: TF_CONFIG with a task and no cluster made every process the only one: it is "
+  "refused") {
   for (
     const char* text :
     {R"({"sparseCluster": {"worker": {"0": "127.0.0.1:1"}}, "task": {"type": "worker", "index": 0}})",
@@ -98,7 +99,7 @@ TEST_CASE(
   CHECK(says(refused({"--cluster", none.path}), "no jobs in the cluster description"));
 }
 
-TEST_CASE("equals: addresses are refused in the words of the description") {
+TEST_CASE("peer workers: addresses are refused in the words of the description") {
   const cluster_file same{
     R"({"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "localhost:1"]})"};
   const auto why = refused({"--cluster", same.path, "--task", "chief"});
@@ -112,14 +113,16 @@ TEST_CASE("equals: addresses are refused in the words of the description") {
   CHECK(says(refused({}), "did you mean 'worker'?"));
 }
 
-TEST_CASE("equals: a flag of parameter servers was taken and did nothing: it is refused") {
+TEST_CASE("peer workers: a flag of parameter servers was taken and did nothing: it is refused") {
   for (const char* flag : {"--troupe-coordinator", "--troupe-listen", "--troupe-data-listen",
                            "--troupe-workers", "--troupe-servers", "--troupe-start-workers"})
     CHECK_MESSAGE(says(refused({flag, "127.0.0.1:1"}), flag), flag);
-  CHECK(from({"--troupe-lanes", "2", "--troupe-transport=tcp"}).peers.size() == 1);
+  CHECK(from({"--troupe-threads", "2", "--troupe-transport=tcp"}).peers.size() == 1);
+  // the former name
+  CHECK(from({"--troupe-lanes=3", "--troupe-transport=tcp", "--"}).threads_per_worker == 3);
 }
 
-TEST_CASE("equals: the peers are named as tasks, the chief first") {
+TEST_CASE("peer workers: the peers are named as tasks, the chief first") {
   const cluster_file file{R"({"chief": ["127.0.0.1:1"], "worker": {"3": "127.0.0.1:2"}})"};
   const auto options = from({"--cluster", file.path, "--task", "worker:3"});
   CHECK(options.peer_tasks == std::vector<std::string>{"chief", "worker:3"});

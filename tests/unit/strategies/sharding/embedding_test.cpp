@@ -21,7 +21,7 @@ namespace {
 using ints = std::vector<std::int64_t>;
 
 // A table in this process that counts what is asked of it.
-struct fake_table {
+struct fake_backend {
   tensor values{};
   std::vector<shard_spec> shards{};
   std::vector<ints> asked_unique{};
@@ -55,7 +55,7 @@ struct fake_table {
 };
 
 // Rows [1,2], [3,4], [5,6], [7,8], [9,10] in shards of 2, 2 and 1 rows.
-fake_table five_rows() {
+fake_backend five_rows() {
   return {tensor::of<float>({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}),
           {{0, 2, 0}, {2, 4, 1}, {4, 5, 2}},
           {}};
@@ -84,7 +84,7 @@ TEST_CASE("PS-M1 three shards answer with exactly three gathers") {
 }
 
 TEST_CASE("PS-M2 ids are owned by the div split, 13 ids in 5 shards") {
-  fake_table table{tensor{dtype::i64, {13}}, {}, {}};
+  fake_backend table{tensor{dtype::i64, {13}}, {}, {}};
   for (std::int64_t i = 0; i < 13; ++i)
     table.values.mutable_as<std::int64_t>()[static_cast<std::size_t>(i)] = i * 10;
   for (auto range : shard_rows(13, 5))
@@ -215,7 +215,7 @@ TEST_CASE("PS-M7 a sum keeps entries without positive weight") {
 }
 
 TEST_CASE("PS-M8 rows longer than max_norm are scaled to it before they are combined") {
-  fake_table table{floats({3, 2}, {3, 4, 0.3f, 0.4f, 0, 0}), {}, {}};
+  fake_backend table{floats({3, 2}, {3, 4, 0.3f, 0.4f, 0, 0}), {}, {}};
   auto ids = bags({0, 2}, {0, 1});
   auto x = embedding_lookup_sparse(ids, {}, table.form(), table.gather(),
                                    {.how = combiner::sum, .max_norm = 1.0f});
@@ -231,10 +231,10 @@ TEST_CASE("PS-M8 rows longer than max_norm are scaled to it before they are comb
 }
 
 TEST_CASE("PS-M9 a table without rows is refused, and so is one of integers to combine") {
-  fake_table none{tensor::scalar(1.0f), {}, {}};
+  fake_backend none{tensor::scalar(1.0f), {}, {}};
   auto why = failure_of([&] { (void)embedding_lookup(ids_of({0}), none.form(), none.gather()); });
   CHECK(why.code == errc::invalid_argument);
-  fake_table whole{tensor::of<std::int64_t>({2, 1}, {1, 2}), {}, {}};
+  fake_backend whole{tensor::of<std::int64_t>({2, 1}, {1, 2}), {}, {}};
   auto combined = failure_of([&] {
     (void)embedding_lookup_sparse(bags({0, 1}, {0}), {}, whole.form(), whole.gather());
   });
@@ -248,7 +248,7 @@ TEST_CASE("PS-M9 half-precision tables are combined in f32 and rounded once") {
   // survives.
   for (auto type : {dtype::bf16, dtype::f16}) {
     const float small = type == dtype::bf16 ? 1.0f / 256 : 1.0f / 2048;
-    fake_table table{tensor{type, {2, 1}}, {}, {}};
+    fake_backend table{tensor{type, {2, 1}}, {}, {}};
     auto* bits = reinterpret_cast<std::uint16_t*>(table.values.mutable_bytes().data());
     auto narrow = type == dtype::bf16 ? kernels::bf16_from_f32 : kernels::f16_from_f32;
     auto wide = type == dtype::bf16 ? kernels::f32_from_bf16 : kernels::f32_from_f16;
@@ -350,7 +350,7 @@ TEST_CASE("sparse look-ups take bags of more axes and entries in any order") {
 }
 
 TEST_CASE("look-ups take f64 tables and tables of numbers, and check what the gather returns") {
-  fake_table table{tensor::vector<double>({1.5, 2.5}), {}, {}};
+  fake_backend table{tensor::vector<double>({1.5, 2.5}), {}, {}};
   auto x = embedding_lookup_sparse(bags({0, 2}, {0, 1}), {}, table.form(), table.gather());
   CHECK(x == tensor::vector<double>({2.0}));
   auto form = table.form();

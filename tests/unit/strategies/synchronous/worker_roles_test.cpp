@@ -1,5 +1,5 @@
-// Who is a worker, and which runtimes there are for programs of equals. Goal: rows SYNC-MWR-1 to
-// MWR-9 and MWR-15, and what is refused. Method: options and single workers.
+// Who is a worker, and which runtimes there are for programs of peer workers. Goal: rows SYNC-MWR-1
+// to MWR-9 and MWR-15, and what is refused. Method: options and single workers.
 
 #include "../replicas/workers_support.hpp"
 
@@ -24,7 +24,7 @@ TEST_CASE("SYNC-MWR-7 one worker needs nobody") {
     2);
 }
 
-TEST_CASE("runtimes of equals have no parameter servers and refuse wrong peers") {
+TEST_CASE("runtimes of peer workers have no parameter servers and refuse wrong peers") {
   on_workers(1, [](std::uint32_t, runtime& rt) {
     CHECK(rt.is_coordinator());
     CHECK(rt.owner() == nullptr);

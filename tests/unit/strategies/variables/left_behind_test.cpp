@@ -1,4 +1,4 @@
-// Lanes that were left behind. Goal: what one does after its replica has another lane changes
+// Threads that were left behind. Goal: what one does after its replica has another thread changes
 // nothing of what the runs that follow work with. Method: a replica that waits for a flag while
 // another one fails; the flag is raised when the next run is over.
 
@@ -8,8 +8,8 @@ namespace {
 
 using namespace replicas_test;
 
-/// What the lane that is left behind does in the end, and what it is told. Never destroyed: the
-/// lane outlives the test.
+/// What the thread that is left behind does in the end, and what it is told. Never destroyed: the
+/// thread outlives the test.
 struct late_work {
   std::atomic<bool> begun{false}, go{false}, gone{false};
   std::vector<failure> told{};

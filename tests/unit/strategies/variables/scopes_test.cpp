@@ -1,4 +1,4 @@
-// Scopes on one lane: devices, names, creators of variables. Goal: rows SYNC-DEV-6, DEV-7, CTX-10
+// Scopes on one thread: devices, names, creators of variables. Goal: rows SYNC-DEV-6, DEV-7, CTX-10
 // to CTX-15, R13, N2. Method: strategies over CPU devices of this process.
 
 #include "../replicas/support.hpp"

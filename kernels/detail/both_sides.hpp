@@ -1,8 +1,0 @@
-#pragma once
-
-/// Marks a function that CPU and CUDA kernels share, so that they cannot drift apart.
-#if defined(__CUDACC__)
-#define TROUPE_BOTH_SIDES __host__ __device__
-#else
-#define TROUPE_BOTH_SIDES
-#endif
