@@ -10,28 +10,28 @@ namespace troupe {
 
 enum class planted_bug : std::uint8_t {
   none = 0,
-  double_apply,              ///< a server applies again what its ledger knows
-  attempt_in_key,            ///< the ledger's key tells attempts apart
-  half_a_push,               ///< what has arrived of a push is applied when its channel ends
-  settled_applied,           ///< a server applies late operations of closures that have ended
-  pruned_early,              ///< completion watermarks leave out what came back and waits
-  ids_from_zero,             ///< closure ids begin anew after an error was raised
-  missing_fence,             ///< servers take operations from fenced incarnations
-  push_not_awaited,          ///< a closure ends before its pushes are acknowledged
-  join_too_early,            ///< `join` does not wait for what is in flight
-  lost_wake_up,              ///< a closure that comes back and is cancelled wakes nobody
-  put_back_lost,             ///< what a lost worker had not begun is forgotten
-  cancel_unconfirmed,        ///< a cancel is told before no server can apply what was cancelled
-  earlier_attempt_forgotten, ///< an end looks at its last attempt only, not at those before it
-  stale_attempt,             ///< a report of an earlier session or attempt counts
+  double_apply,       ///< a server applies operations again that are in its ledger
+  attempt_in_key,     ///< the attempt is part of the ledger's key
+  half_a_push,        ///< a push that arrived in part is applied when its channel ends
+  settled_applied,    ///< a server applies late operations of closures that have ended
+  pruned_early,       ///< completion watermarks leave out closures that were put back and wait
+  ids_from_zero,      ///< closure ids start at 1 again after an error was raised
+  missing_fence,      ///< servers accept operations of fenced incarnations
+  push_not_awaited,   ///< a closure ends before its pushes are acknowledged
+  join_too_early,     ///< `join` does not wait for closures in flight
+  lost_wake_up,       ///< a closure that is put back and cancelled wakes no waiting thread
+  put_back_lost,      ///< closures that a lost worker had not begun are forgotten
+  cancel_unconfirmed, ///< a cancellation is reported while servers may still apply updates
+  earlier_attempt_forgotten, ///< the end of a closure considers its last attempt only
+  stale_attempt,             ///< a report of an earlier session or attempt is accepted
   last_error_raised,         ///< the last error of a batch is raised, not the first
-  passing_error_raised,      ///< an error that passes ends the closure
+  passing_error_raised,      ///< an error that can be retried ends the closure
   innocent_strikes,          ///< closures that had not begun are blamed for a worker's death
-  queue_unbounded,           ///< `schedule` does not wait for room
+  queue_unbounded,           ///< `schedule` does not wait while the queue is full
   address_order,             ///< workers are served in the order of addresses
   cut_while_running,         ///< a save does not wait for running closures
-  no_sync,                   ///< checkpoint files are not made durable
-  partial_result,            ///< a collective operation that failed gives what it has
+  no_sync,                   ///< checkpoint files are not synced to disk
+  partial_result,            ///< a failed collective operation returns its partial result
 };
 
 #ifdef TROUPE_PLANT_BUGS

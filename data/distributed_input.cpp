@@ -98,7 +98,7 @@ public:
   input_step next() {
     if (broken_)
       std::rethrow_exception(broken_);
-    std::vector<snapshot_piece> pieces;
+    std::vector<batch_piece> pieces;
     if (!ended_)
       try {
         ended_ = !cutter_->next(held_, pieces);
@@ -193,7 +193,7 @@ private:
   bool divides() const { return plan_.options.rebatch && plan_.replicas_in_sync() > 1; }
   std::vector<tensor_spec> specs() const { return share_.share.element_spec(context_); }
 
-  input_piece finished(snapshot_piece x) {
+  input_piece finished(batch_piece x) {
     input_piece out;
     if (x.rows == 0 && x.data.empty()) {
       if (!nothing_)

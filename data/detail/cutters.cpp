@@ -13,8 +13,8 @@ namespace {
 using sizes = std::vector<std::int64_t>;
 
 /// A piece of the next `rows` rows. @pre so many are held
-snapshot_piece cut(held_rows& from, std::int64_t rows) {
-  snapshot_piece out{.data = {}, .first_row = from.rows_gone(), .rows = rows};
+batch_piece cut(held_rows& from, std::int64_t rows) {
+  batch_piece out{.data = {}, .first_row = from.rows_gone(), .rows = rows};
   if (rows > 0)
     out.data = from.take(rows);
   return out;
@@ -38,12 +38,12 @@ class dealer final : public cutter {
 public:
   explicit dealer(const cut_plan& plan) : plan_{plan} {}
 
-  bool next(held_rows& from, std::vector<snapshot_piece>& to) override {
+  bool next(held_rows& from, std::vector<batch_piece>& to) override {
     auto round = plan_.shared ? plan_.replicas_in_sync() : plan_.options.replicas;
     bool any = false;
     for (std::int64_t i = 0; i < round; ++i) {
       auto own = !plan_.shared || i % plan_.options.workers == plan_.options.worker;
-      snapshot_piece piece{.data = {}, .first_row = from.rows_gone(), .rows = 0};
+      batch_piece piece{.data = {}, .first_row = from.rows_gone(), .rows = 0};
       if (auto x = from.take_whole()) {
         any = true;
         piece.rows = static_cast<std::int64_t>(from.rows_gone() - piece.first_row);
@@ -79,7 +79,7 @@ public:
         o.weights[static_cast<std::size_t>(i % o.workers * o.replicas + i / o.workers)]);
   }
 
-  bool next(held_rows& from, std::vector<snapshot_piece>& to) override {
+  bool next(held_rows& from, std::vector<batch_piece>& to) override {
     auto rows = by_stream() ? from.want(plan_.global_rows) : from.want_batch();
     auto all = sizes_of(rows);
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -130,7 +130,7 @@ public:
                                plan.options.worker)},
       replicas_{plan.options.replicas} {}
 
-  bool next(held_rows& from, std::vector<snapshot_piece>& to) override {
+  bool next(held_rows& from, std::vector<batch_piece>& to) override {
     bool any = false;
     for (std::int64_t i = 0; i < replicas_; ++i) {
       auto size = list_[slot_++ % list_.size()];
@@ -171,7 +171,7 @@ public:
                                               + " rows and would never read its own input");
   }
 
-  bool next(held_rows& from, std::vector<snapshot_piece>& to) override {
+  bool next(held_rows& from, std::vector<batch_piece>& to) override {
     auto rows = from.want(step_rows_);
     for (auto size : rows == step_rows_ ? whole_ : weighted_split_sizes(rows, weights_))
       to.push_back(cut(from, size));
@@ -194,7 +194,7 @@ public:
   explicit batch_cutter(const cut_plan& plan)
     : pieces_{plan.replicas_in_sync()}, replicas_{plan.options.replicas} {}
 
-  bool next(held_rows& from, std::vector<snapshot_piece>& to) override {
+  bool next(held_rows& from, std::vector<batch_piece>& to) override {
     bool any = false;
     for (std::int64_t i = 0; i < replicas_; ++i) {
       if (at_ == pieces_) {

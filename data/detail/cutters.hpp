@@ -23,7 +23,7 @@ struct cut_plan {
 };
 
 /// A piece as it is cut: no data where it is empty. `first_row` counts in the worker's stream.
-struct snapshot_piece {
+struct batch_piece {
   element data{};
   std::uint64_t first_row = 0;
   std::int64_t rows = 0;
@@ -34,7 +34,7 @@ class cutter {
 public:
   virtual ~cutter() = default;
   /// Fills one piece a replica; false when the stream has ended.
-  virtual bool next(held_rows& from, std::vector<snapshot_piece>& to) = 0;
+  virtual bool next(held_rows& from, std::vector<batch_piece>& to) = 0;
   virtual void start_pass() {}
   virtual void save(position_out&) const {}
   /// After `from` was restored. Throws `corrupt`.
