@@ -50,6 +50,7 @@ private:
   void on_end(child& c);
   void on_chief_end(const exit_status& status);
   void plan_restart(child& c, bool killed);
+  void start_later(child& c, bool killed, std::int64_t lived_ms, std::int64_t delay_ms_min = 0);
   void hit(const due_fault& f);
   void end_plan();
   void end_by(std::int64_t deadline_ms) { deadline_ms_ = deadline_ms; }
@@ -108,7 +109,15 @@ void launcher::start_others() {
 }
 
 void launcher::start(child& c) {
-  children_.start(c, child_arguments(options_, c.task, address_, -1, c.starts == 0));
+  try {
+    children_.start(c, child_arguments(options_, c.task, address_, -1, c.starts == 0));
+  } catch (const tr::error& why) {
+    if (c.starts == 0)
+      throw;
+    // a machine that is full for a moment must not end the others: it counts as a death at once
+    std::fprintf(stderr, "troupe: %s\n", why.details().text.c_str());
+    start_later(c, false, 0);
+  }
 }
 
 std::vector<tr::task_id> launcher::living() const {
@@ -248,10 +257,15 @@ void launcher::plan_restart(child& c, bool killed) {
     trouble_ = to_string(c.task) + " exited unexpectedly";
     return; // what it held is gone: the coordinator says what that means
   }
-  const auto now = now_ms();
-  const auto delay = c.restarts.failed(killed, now - c.started_ms);
-  if (delay)
-    c.start_at_ms = now + std::max(*delay, follows ? follow_ms : 0);
+  start_later(c, killed, now_ms() - c.started_ms, follows ? follow_ms : 0);
+}
+
+/// Sets the next start of a child that failed, or says that there is none.
+void launcher::start_later(child& c, bool killed, std::int64_t lived_ms,
+                           std::int64_t delay_ms_min) {
+  c.start_at_ms.reset();
+  if (const auto delay = c.restarts.failed(killed, lived_ms))
+    c.start_at_ms = now_ms() + std::max(*delay, delay_ms_min);
   else
     trouble_ = to_string(c.task) + " exited unexpectedly "
                + std::to_string(c.restarts.deaths_in_row())

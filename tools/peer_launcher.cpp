@@ -118,6 +118,7 @@ private:
   void end_plan();
   void on_end(child& c);
   void on_loss(child& c);
+  void start_later(child& c, bool killed, std::int64_t lived_ms);
   void give_up(const child& c, const std::string& why);
   void past_deadline();
   void end_late_ones();
@@ -154,9 +155,18 @@ void peer_launcher::say(const std::string& text) const {
 void peer_launcher::start(child& c) {
   auto training = options_.training;
   training.rejoins = c.starts > 0;
-  restarts_ += c.starts > 0 ? 1 : 0;
-  all_.start(c, peer_arguments(training),
-             {{"TF_CONFIG", cluster_ + std::to_string(c.task.index) + "}}"}});
+  try {
+    all_.start(c, peer_arguments(training),
+               {{"TF_CONFIG", cluster_ + std::to_string(c.task.index) + "}}"}});
+    restarts_ += training.rejoins ? 1 : 0;
+  } catch (const tr::error& why) {
+    if (!training.rejoins)
+      throw;
+    // a machine that is full for a moment must not end the others: it counts as a death at once
+    std::fprintf(stderr, "troupe: %s\n", why.details().text.c_str());
+    c.hit = false; // if it stays away, that is a failure
+    start_later(c, false, 0);
+  }
 }
 
 int peer_launcher::timeout_ms() const {
@@ -255,11 +265,17 @@ void peer_launcher::on_loss(child& c) {
     say(to_string(c.task) + " " + to_string(status) + ", start " + std::to_string(c.starts));
   if (options_.training.checkpoint.empty())
     return give_up(c, to_string(status) + "; without --checkpoint training cannot resume");
-  const auto delay = c.restarts.failed(status.signal == SIGKILL, now - c.started_ms);
-  if (!delay)
-    return give_up(c, "exited unexpectedly " + std::to_string(c.restarts.deaths_in_row())
-                        + " times in a row; it is not restarted");
-  c.start_at_ms = now + *delay;
+  start_later(c, status.signal == SIGKILL, now - c.started_ms);
+}
+
+/// Sets the next start of a worker that failed, or gives up.
+void peer_launcher::start_later(child& c, bool killed, std::int64_t lived_ms) {
+  c.start_at_ms.reset();
+  if (const auto delay = c.restarts.failed(killed, lived_ms))
+    c.start_at_ms = now_ms() + *delay;
+  else
+    give_up(c, "exited unexpectedly " + std::to_string(c.restarts.deaths_in_row())
+                 + " times in a row; it is not restarted");
 }
 
 /// It does not come back, and the others can't go on without it.

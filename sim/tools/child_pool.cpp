@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include <troupe/core/error.hpp>
@@ -128,13 +129,18 @@ void child_pool::start(std::uint64_t key, const std::function<std::string()>& bo
   child c{.key = key, .pipe = tool::descriptor{both[0]}};
   const tool::descriptor theirs{both[1]};
   c.errors = take_error_file();
-  c.process = tool::child_process{[&] {
-                                    c.pipe.close();
-                                    return answer_of(body, theirs.get());
-                                  },
-                                  {.errors_to = c.errors.get(),
-                                   .address_space_bytes_max = sanitized ? 0 : limits_.memory_bytes,
-                                   .core_file = false}};
+  try {
+    c.process =
+      tool::child_process{[&] {
+                            c.pipe.close();
+                            return answer_of(body, theirs.get());
+                          },
+                          {.errors_to = c.errors.get(),
+                           .address_space_bytes_max = sanitized ? 0 : limits_.memory_bytes,
+                           .core_file = false}};
+  } catch (const std::system_error& e) { // callers know one kind of error
+    throw_failure(errc::io_failed, "fork: " + e.code().message());
+  }
   c.deadline = steady::now() + limits_.wall;
   running_.push_back(std::move(c));
 }

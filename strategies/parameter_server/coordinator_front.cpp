@@ -1,9 +1,9 @@
-#include <troupe/messages/resources.hpp>
 #include <troupe/strategies/parameter_server/detail/coordinator_front.hpp>
 
 #include <algorithm>
 
 #include <troupe/core/function_registry.hpp>
+#include <troupe/messages/resources.hpp>
 
 namespace troupe::detail {
 
@@ -112,7 +112,7 @@ std::string coordinator_front::save(const std::string& directory, const save_opt
                        directory,
                        {.keep = static_cast<std::uint32_t>(options.keep), .trace = c.env().trace}};
   to.begin().value_or_throw();
-  snapshot_readers from{c.snapshot_readers()};
+  snapshot_readers from{c.reader_pool()};
   for (const auto& v : variables)
     write_variable(to, v.spec(), snapshot, from);
   return to.commit().value_or_throw();

@@ -294,7 +294,7 @@ void parameter_server_strategy_state::restore_variable(const variable_spec& v,
 
 void parameter_server_strategy_state::restore_all(const variable_list& all,
                                                   const checkpoint_reader& from) {
-  snapshot_readers servers{owner_->snapshot_readers()};
+  snapshot_readers servers{owner_->reader_pool()};
   for (const auto& v : all)
     check_saved(v.spec(), from, servers);
   for (std::size_t i = 0; i < all.size(); ++i) {

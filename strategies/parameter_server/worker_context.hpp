@@ -64,6 +64,11 @@ public:
   void wait_event(const device_stream& stream, const stream_event& event) {
     device().wait_event(stream, event);
   }
+  /// Former name of `wait_event`.
+  [[deprecated("use wait_event")]] void depends(const device_stream& stream,
+                                                const stream_event& event) {
+    wait_event(stream, event);
+  }
   void wait(const stream_event& event, duration timeout = std::chrono::seconds{60}) {
     device().wait(event, timeout);
   }

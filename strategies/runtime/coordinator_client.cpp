@@ -1,9 +1,9 @@
-#include <troupe/messages/program.hpp>
 #include <troupe/strategies/runtime/detail/coordinator_client.hpp>
 
 #include <algorithm>
 
 #include <troupe/actors/support/failure_classifier.hpp>
+#include <troupe/messages/program.hpp>
 
 namespace troupe {
 
@@ -18,7 +18,7 @@ coordinator_client::coordinator_client(const environment& env,
     actor_{std::move(actor)},
     servers_{std::move(servers)},
     connect_{std::move(connect)},
-    snapshot_readers_{[this, open = std::move(open_snapshot_reader)](std::uint32_t server) {
+    reader_pool_{[this, open = std::move(open_snapshot_reader)](std::uint32_t server) {
       return open(server, term());
     }},
     request_max_{request_max} {}
@@ -40,7 +40,7 @@ void coordinator_client::close() {
   closed_ = true;
   actor_ = nullptr;
   free_.clear();
-  snapshot_readers_.close();
+  reader_pool_.close();
 }
 
 void coordinator_client::check_open(std::string_view what) const {

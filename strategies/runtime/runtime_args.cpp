@@ -6,7 +6,7 @@
 #include <troupe/strategies/runtime/detail/runtime_flags.hpp>
 #include <troupe/strategies/runtime/runtime.hpp>
 
-// The options of programs with parameter servers. Those of equal workers: synchronous_args.cpp.
+// The options of programs with parameter servers. Those of peer workers: synchronous_args.cpp.
 namespace troupe {
 
 namespace {

@@ -151,10 +151,16 @@ constexpr const char* help_flag = "--troupe-help";
                                     + help_flag + " lists them");
 }
 
+/// The name in the table of a flag as it was typed: another one where it has a former name.
+/// Messages name what was typed.
+std::string listed_name(const std::string& typed) {
+  return typed == "--troupe-lanes" ? "--troupe-threads" : typed;
+}
+
 /// Whether the flag is Troupe's, for a program of this kind. Refuses one that looks like it and is
 /// not.
 bool is_ours(const std::string& name, const flag_table& flags, program_kind by) {
-  const auto at = flags.find(name);
+  const auto at = flags.find(listed_name(name));
   if (at == flags.end()) {
     if (name.starts_with("--troupe-"))
       unknown_flag(name, flags);
@@ -185,8 +191,6 @@ runtime_flags::runtime_flags(int argc, char** argv, program_kind by) {
       value = name.substr(equals + 1);
       name.resize(equals);
     }
-    if (name == "--troupe-lanes") // its former name
-      name = "--troupe-threads";
     if (name == help_flag) {
       std::fputs(help().c_str(), stdout);
       std::exit(0);
@@ -206,11 +210,12 @@ void runtime_flags::apply(runtime_options& options, cluster_flags& cluster) cons
   options.devices.clear(); // the one flag that adds to what was said before
   const auto flags = flags_of(options, cluster);
   for (const auto& [name, value] : given_)
-    flags.at(name).set(name, value);
+    flags.at(listed_name(name)).set(name, value);
 }
 
 bool runtime_flags::has(std::string_view name) const {
-  return std::any_of(given_.begin(), given_.end(), [&](const auto& g) { return g.first == name; });
+  return std::any_of(given_.begin(), given_.end(),
+                     [&](const auto& g) { return listed_name(g.first) == name; });
 }
 
 std::string runtime_flags::help() {

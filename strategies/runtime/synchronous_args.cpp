@@ -8,7 +8,7 @@
 #include <troupe/strategies/runtime/detail/runtime_flags.hpp>
 #include <troupe/strategies/runtime/runtime.hpp>
 
-// The options of programs of equal workers, which all run the same program.
+// The options of programs of peer workers, which all run the same program.
 namespace troupe {
 
 namespace {

@@ -149,7 +149,8 @@ private:
     std::vector<tensor> xs;
     for (const std::int64_t size : sizes)
       xs.emplace_back(dtype::i64, shape_t{size});
-    // Nobody is struck yet: how long an operation takes on a machine that is as busy as this one.
+    // Nobody is signalled yet: how long an operation takes on a machine that is as busy as this
+    // one.
     collective_options options;
     options.deadline = 20s;
     const std::int64_t begin = now_ns();
@@ -230,7 +231,7 @@ void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random
                     0, [&](const page::member& m) { return m.ops >= at_op; }, 20s),
                   group.report());
   spin_for(std::chrono::nanoseconds{next_random(random) % 4'000'000});
-  const std::int64_t struck = now_ns();
+  const std::int64_t signalled_ns = now_ns();
   for (std::uint32_t i = 0; i < members; ++i)
     if ((victims & 1u << i) != 0)
       group.processes[i]->signal(signal);
@@ -243,7 +244,7 @@ void strike(carrier by, std::uint32_t victims, int signal, std::uint64_t& random
     if ((victims & 1u << i) != 0)
       continue;
     // Generous, for machines with more processes than cores.
-    CHECK(m.failed_ns - struck < (dies ? 0 : m.deadline_ns.load()) + 2'000'000'000);
+    CHECK(m.failed_ns - signalled_ns < (dies ? 0 : m.deadline_ns.load()) + 2'000'000'000);
     const auto code = static_cast<errc>(m.code.load());
     CHECK_MESSAGE((code == errc::peer_lost || (!dies && code == errc::deadline)), group.report());
   }

@@ -74,7 +74,7 @@ void train(multi_worker_mirrored_strategy& s, page& shared, worker_page& me) {
     if (s.is_chief())
       shared.saved = step + 1;
     me.steps = step + 1;
-    ::poll(nullptr, 0, 3); // or all would be over before anybody is struck
+    ::poll(nullptr, 0, 3); // or all would be over before anybody is signalled
   }
   s.barrier();
 }
@@ -151,8 +151,8 @@ private:
 };
 
 /// One failure of a survivor: in time, of the right kind, naming who and what.
-void check_failure(program& all, std::uint32_t survivor, std::uint32_t victim, std::int64_t struck,
-                   bool died) {
+void check_failure(program& all, std::uint32_t survivor, std::uint32_t victim,
+                   std::int64_t signalled_ns, bool died) {
   auto& at = all.shared->of[survivor];
   const std::string text = at.text;
   const auto code = static_cast<errc>(at.code.load());
@@ -165,9 +165,9 @@ void check_failure(program& all, std::uint32_t survivor, std::uint32_t victim, s
     names_operation = names_operation || text.find(what) != std::string::npos;
   CHECK_MESSAGE(names_operation, all.report());
   // Generous, for machines with more processes than cores.
-  CHECK_MESSAGE(
-    at.failed_ns - struck < (died ? 2'000'000'000 : collective_timeout.count() + 2'000'000'000),
-    all.report());
+  CHECK_MESSAGE(at.failed_ns - signalled_ns
+                  < (died ? 2'000'000'000 : collective_timeout.count() + 2'000'000'000),
+                all.report());
 }
 
 void strike(std::uint64_t& random, int round, int signal) {
@@ -177,7 +177,7 @@ void strike(std::uint64_t& random, int round, int signal) {
   REQUIRE_MESSAGE(eventually([&] { return all.shared->of[victim].steps >= at_step; }, 20s),
                   all.report());
   spin_for(std::chrono::nanoseconds{next_random(random) % 3'000'000});
-  const auto struck = now_ns();
+  const auto signalled_ns = now_ns();
   all.processes[victim]->signal(signal);
   const bool early = all.shared->of[victim].steps == 0;
   auto failed = [&](std::uint32_t i) { return all.shared->of[i].failures > 0; };
@@ -193,7 +193,7 @@ void strike(std::uint64_t& random, int round, int signal) {
   CHECK_MESSAGE((noticed || early), all.report());
   for (std::uint32_t i = 0; i < workers; ++i)
     if (i != victim && failed(i))
-      check_failure(all, i, victim, struck, signal == SIGKILL);
+      check_failure(all, i, victim, signalled_ns, signal == SIGKILL);
   if (signal == SIGKILL) {
     all.processes[victim] = nullptr;
     all.processes[victim] = all.start(victim);

@@ -38,6 +38,15 @@ std::string refusal(const result<T>& x, errc code = errc::invalid_argument) {
   return why.text;
 }
 
+/// The text of the refusal, whose code must be `code`; empty: nothing was refused.
+template <class T>
+[[nodiscard]] std::string refused_text(const result<T>& verdict, errc code = errc::bad_config) {
+  if (verdict)
+    return {};
+  CHECK(verdict.error().code == code);
+  return verdict.error().text;
+}
+
 /// The failure has this code, and its text has all of these.
 inline void names(const failure& why, errc code, std::initializer_list<const char*> words) {
   CHECK_MESSAGE(why.code == code, to_string(why));

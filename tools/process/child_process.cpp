@@ -205,6 +205,8 @@ child_process::child_process(const std::function<int()>& body, const child_optio
     code = body();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "child process: %s\n", e.what());
+  } catch (...) { // or the child would go on as if it were its parent
+    std::fputs("child process: an exception of another type\n", stderr);
   }
   ::_exit(code);
 }

@@ -21,8 +21,8 @@
 
 namespace troupe::detail {
 
-class
-  parameter_server_strategy_state; // parameter_server/detail/parameter_server_strategy_state.hpp
+// parameter_server/detail/parameter_server_strategy_state.hpp
+class parameter_server_strategy_state;
 
 /// A part of a strategy that has a thread of its own beside the replicas' and ends with the
 /// strategy. Any thread.
@@ -37,8 +37,8 @@ struct sync_options {
   strategy_kind kind = strategy_kind::standard;
   std::string name{};                 ///< "mirrored_strategy"
   std::vector<std::string> devices{}; ///< of the local replicas, in order
-  std::string
-    parameter_device{}; ///< where the one copy of a variable lives; empty: with each replica
+  /// Where the one copy of a variable lives; empty: with each replica.
+  std::string parameter_device{};
   /// All devices of each local replica, the first one as in `devices`; empty: only that.
   std::vector<std::vector<std::string>> logical_devices{};
   /// The devices' names on this machine, "cpu:1"; empty: as in `logical_devices`.
@@ -46,8 +46,8 @@ struct sync_options {
   std::vector<std::string> server_devices{}; ///< of parameter servers
   /// The local replica that gets each of a worker's pieces of input; empty: in their order.
   std::vector<std::uint32_t> input_order{};
-  std::shared_ptr<parameter_server_strategy_state>
-    servers{}; ///< where variables are on servers; else null
+  /// Where variables are on servers; else null.
+  std::shared_ptr<parameter_server_strategy_state> servers{};
   std::uint32_t workers = 1;
   std::uint32_t worker = 0;
   duration collective_timeout = limits::replica_call;

@@ -38,7 +38,7 @@ std::string with_free_port(const std::string& address);
 /// @pre `options.task` is set.
 result<void> check_process_addresses(const runtime_options& options);
 
-/// The addresses of equal workers: fixed ports, each its own. One worker alone is called by nobody,
+/// The addresses of peer workers: fixed ports, each its own. One worker alone is called by nobody,
 /// and its address is not looked at. `bad_config` naming the peer in the user's words.
 result<void> check_peer_addresses(const runtime_options& options);
 

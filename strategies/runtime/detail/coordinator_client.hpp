@@ -99,7 +99,7 @@ public:
       why.text += server_lost_advice;
     return why;
   }
-  snapshot_reader_pool& snapshot_readers() { return snapshot_readers_; }
+  snapshot_reader_pool& reader_pool() { return reader_pool_; }
 
   void remember(std::shared_ptr<const variable_spec> spec);
   void forget(variable_id id);
@@ -145,7 +145,7 @@ private:
   std::vector<std::uint32_t> workers_{}; ///< ascending
   bool others_join_ = true;
   link_maker connect_;
-  snapshot_reader_pool snapshot_readers_;
+  snapshot_reader_pool reader_pool_;
   duration request_max_;
   mutable std::mutex mutex_;
   std::map<variable_id, std::shared_ptr<const variable_spec>> specs_{};

@@ -4,7 +4,7 @@
 
 namespace troupe::detail {
 
-/// One of equal workers, which all run the same program: devices, and a meeting with the others. No
+/// One of peer workers, which all run the same program: devices, and a meeting with the others. No
 /// parameter-server cluster.
 class peer_role final : public process_role {
 public:

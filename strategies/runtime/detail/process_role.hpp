@@ -24,7 +24,7 @@ struct process_context {
 
 /// What a process is in its cluster: it starts the role's actors and threads, and ends them. There
 /// are five: the whole cluster in one process, its coordinator (chief), a worker, a parameter
-/// server, and one of equal workers. Used on the program's thread, in the order `needs`, `start`,
+/// server, and one of peer workers. Used on the program's thread, in the order `needs`, `start`,
 /// perhaps `serve`, `end`, `close`, `release`; the last three also after a start that failed
 /// halfway.
 class process_role {

@@ -26,7 +26,7 @@ task_id flag_task(const std::string& flag, const std::string& value);
 /// "auto": shared memory within a host; "tcp": never.
 bool flag_shares_memory(const std::string& flag, const std::string& value);
 
-/// The kinds of programs that read flags: those with parameter servers, and those of equal workers,
+/// The kinds of programs that read flags: those with parameter servers, and those of peer workers,
 /// which all run the same program. Each has flags that the other refuses or leaves alone.
 enum class program_kind : std::uint8_t { parameter_server, peers };
 

@@ -72,6 +72,24 @@ TEST_CASE("cli checks: a fault for a task that is not there is refused, its text
   CHECK(killed.train.launch.kill_at_mark->task.index == 1);
 }
 
+TEST_CASE("cli checks: a process of its own serves one strategy, and has one mark of each kind") {
+  std::set<std::string> typed;
+  const auto given = [&](const char* flag) { return typed.contains(flag); };
+  serve_command serve;
+  serve.training.strategy = "mirrored";
+  CHECK(thrown([&] { finish_serve(given, serve, {}); }, troupe::errc::bad_config)
+          .starts_with("serve supports --strategy parameter_server only"));
+  serve.training.strategy = "parameter_server";
+  typed = {"--replicas"};
+  CHECK(thrown([&] { finish_serve(given, serve, {}); }, troupe::errc::bad_config)
+          .starts_with("--replicas is not supported with --strategy parameter_server"));
+  typed = {};
+  finish_serve(given, serve, {.kill_at_mark = "client.all_acked:2"});
+  REQUIRE(serve.kill_at_mark);
+  CHECK(serve.kill_at_mark->mark == "client.all_acked");
+  CHECK_FALSE(serve.stop_at_mark);
+}
+
 TEST_CASE("cli checks: an archive of a checkpoint is a file of numpy's") {
   CHECK(failure_of([] { finish_export({.directory = "here", .file = "w.zip"}); }).text
         == "checkpoint export: the file is 'w.zip', expected FILE.npz");

@@ -431,7 +431,7 @@ TEST_CASE("save and restore of many variables open one session a server") {
   auto c = cut(3, 3);
   for (int i = 0; i < 40; ++i)
     c.strategy.create_variable({.name = "v" + std::to_string(i), .initial = counted(6, 2)});
-  auto& sessions = c.rt.owner()->snapshot_readers();
+  auto& sessions = c.rt.owner()->reader_pool();
   c.coordinator.save(here.text());
   c.coordinator.restore(here.text());
   c.coordinator.save(here.text());

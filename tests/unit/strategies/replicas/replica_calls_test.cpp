@@ -11,12 +11,15 @@
 
 #include <troupe/strategies/replicas/detail/replica_calls.hpp>
 
+#include "../../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
 using detail::described;
 using detail::given_without_data;
 using detail::neutral_operator;
+using testing::says;
 
 std::string why_refused(const replica_call& call, std::uint32_t replica = 1) {
   try {
@@ -28,10 +31,6 @@ std::string why_refused(const replica_call& call, std::uint32_t replica = 1) {
   }
   FAIL("was not refused: " << to_string(call));
   return {};
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 replica_call reduction_of(reduce_op op, dtype type, std::vector<shape_t> shapes) {

@@ -6,10 +6,13 @@
 
 #include <troupe/strategies/runtime/detail/address_rules.hpp>
 
+#include "../../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
 using namespace troupe::detail;
+using testing::refused_text;
 
 runtime_options a_worker() {
   runtime_options options;
@@ -22,15 +25,6 @@ runtime_options two_peers() {
   runtime_options options;
   options.peers = {"127.0.0.1:1", "127.0.0.1:2"};
   return options;
-}
-
-/// The text of the refusal; empty: nothing was refused.
-template <class T>
-std::string refusal(const result<T>& verdict) {
-  if (verdict)
-    return {};
-  CHECK(verdict.error().code == errc::bad_config);
-  return verdict.error().text;
 }
 
 } // namespace
@@ -48,7 +42,7 @@ TEST_CASE("address rules: host and port are read, an IPv6 address without its br
 TEST_CASE("address rules: a text that is no address is quoted, with the field's name") {
   for (const std::string bad : {"127.0.0.1", ":80", "", "host:", "host:1x", "host:65536", "host:-1",
                                 "host:port", "host:99999999999999999999999"})
-    CHECK(refusal(parse_host_port(bad, "TF_CONFIG worker[0]"))
+    CHECK(refused_text(parse_host_port(bad, "TF_CONFIG worker[0]"))
           == "runtime: TF_CONFIG worker[0] is '" + bad
                + "', expected host:port with a port from 0 to 65535");
 }
@@ -56,16 +50,16 @@ TEST_CASE("address rules: a text that is no address is quoted, with the field's 
 TEST_CASE(
   "address rules: an address that other machines reach takes a token, loopback takes none") {
   for (const char* here : {"localhost:1", "127.0.0.1:1", "127.8.9.1:1", "[::1]:1"})
-    CHECK_MESSAGE(refusal(check_reach(here, "listen_address", "")).empty(), here);
+    CHECK_MESSAGE(refused_text(check_reach(here, "listen_address", "")).empty(), here);
   for (const std::string there : {"0.0.0.0:1", "10.1.1.1:1", "[::]:1", "localhost.example.org:1"}) {
-    CHECK(refusal(check_reach(there, "listen_address", ""))
+    CHECK(refused_text(check_reach(there, "listen_address", ""))
             .starts_with("runtime: listen_address is " + there
                          + ", which is reachable from other machines: a token is required; "));
-    CHECK(refusal(check_reach(there, "listen_address", "secret")).empty());
+    CHECK(refused_text(check_reach(there, "listen_address", "secret")).empty());
   }
-  CHECK(refusal(check_reach("0.0.0.0:1", "listen_address", "")).find("TROUPE_TOKEN")
+  CHECK(refused_text(check_reach("0.0.0.0:1", "listen_address", "")).find("TROUPE_TOKEN")
         != std::string::npos);
-  CHECK(refusal(check_reach("nowhere", "listen_address", "secret")).find("'nowhere'")
+  CHECK(refused_text(check_reach("nowhere", "listen_address", "secret")).find("'nowhere'")
         != std::string::npos);
 }
 
@@ -75,12 +69,12 @@ TEST_CASE("address rules: another port of the same host") {
 }
 
 TEST_CASE("address rules: each of a process's three addresses is judged, by the user's name") {
-  CHECK(refusal(check_process_addresses(a_worker())).empty());
+  CHECK(refused_text(check_process_addresses(a_worker())).empty());
   const auto with = [](std::string runtime_options::*address) {
     auto options = a_worker();
     options.names = {.coordinator = "--c", .listen = "--l", .data_listen = "--d"};
     options.*address = "10.0.0.7:1";
-    return refusal(check_process_addresses(options));
+    return refused_text(check_process_addresses(options));
   };
   CHECK(with(&runtime_options::coordinator_address).starts_with("runtime: --c is 10.0.0.7:1"));
   CHECK(with(&runtime_options::listen_address).starts_with("runtime: --l is 10.0.0.7:1"));
@@ -90,55 +84,55 @@ TEST_CASE("address rules: each of a process's three addresses is judged, by the 
 TEST_CASE("address rules: a member needs the coordinator's port; the coordinator may take any") {
   auto options = a_worker();
   options.coordinator_address = "127.0.0.1:0";
-  CHECK(refusal(check_process_addresses(options))
+  CHECK(refused_text(check_process_addresses(options))
         == "runtime: coordinator_address is 127.0.0.1:0: worker:1 needs the coordinator's port, "
            "not 0");
   options.task = task_id{.job = job_kind::ps, .index = 0};
-  CHECK(refusal(check_process_addresses(options)).find("ps:0 needs") != std::string::npos);
+  CHECK(refused_text(check_process_addresses(options)).find("ps:0 needs") != std::string::npos);
   options.task = task_id{.job = job_kind::chief};
-  CHECK(refusal(check_process_addresses(options)).empty());
+  CHECK(refused_text(check_process_addresses(options)).empty());
 }
 
 TEST_CASE("address rules: a member listens elsewhere than the coordinator does") {
   auto options = a_worker();
   options.listen_address = options.coordinator_address;
-  CHECK(refusal(check_process_addresses(options))
+  CHECK(refused_text(check_process_addresses(options))
         == "runtime: coordinator_address and listen_address are the same address, 127.0.0.1:4100");
   options.task = task_id{.job = job_kind::chief};
-  CHECK(refusal(check_process_addresses(options)).empty());
+  CHECK(refused_text(check_process_addresses(options)).empty());
 }
 
 TEST_CASE("address rules: peers have fixed ports, each its own") {
-  CHECK(refusal(check_peer_addresses(two_peers())).empty());
+  CHECK(refused_text(check_peer_addresses(two_peers())).empty());
   auto free_port = two_peers();
   free_port.peers[1] = "127.0.0.1:0";
-  CHECK(refusal(check_peer_addresses(free_port))
+  CHECK(refused_text(check_peer_addresses(free_port))
         == "runtime: peers[1] is 127.0.0.1:0: the port must be fixed, not 0");
   auto twice = two_peers();
   twice.peers.push_back(twice.peers[0]);
-  CHECK(refusal(check_peer_addresses(twice))
+  CHECK(refused_text(check_peer_addresses(twice))
         == "runtime: peers[0] and peers[2] have the same address, 127.0.0.1:1");
   auto open = two_peers();
   open.peers[0] = "10.0.0.7:1";
-  CHECK(refusal(check_peer_addresses(open)).find("a token is required") != std::string::npos);
+  CHECK(refused_text(check_peer_addresses(open)).find("a token is required") != std::string::npos);
   open.token = "secret";
-  CHECK(refusal(check_peer_addresses(open)).empty());
+  CHECK(refused_text(check_peer_addresses(open)).empty());
 }
 
 TEST_CASE("address rules: peers are named as tasks where a description named them") {
   auto options = two_peers();
   options.peers[1] = "here";
   options.peer_tasks = {"chief", "worker:3"};
-  CHECK(refusal(check_peer_addresses(options)).starts_with("runtime: peers[1] is 'here'"));
+  CHECK(refused_text(check_peer_addresses(options)).starts_with("runtime: peers[1] is 'here'"));
   options.described_by = "TF_CONFIG";
-  CHECK(
-    refusal(check_peer_addresses(options)).starts_with("runtime: TF_CONFIG worker:3 is 'here'"));
+  CHECK(refused_text(check_peer_addresses(options))
+          .starts_with("runtime: TF_CONFIG worker:3 is 'here'"));
   options.peer_tasks.pop_back();
-  CHECK(refusal(check_peer_addresses(options)).starts_with("runtime: peers[1] is 'here'"));
+  CHECK(refused_text(check_peer_addresses(options)).starts_with("runtime: peers[1] is 'here'"));
 }
 
 TEST_CASE("address rules: nobody calls a peer without others, so its address is not looked at") {
   runtime_options options;
   options.peers = {"nowhere"};
-  CHECK(refusal(check_peer_addresses(options)).empty());
+  CHECK(refused_text(check_peer_addresses(options)).empty());
 }

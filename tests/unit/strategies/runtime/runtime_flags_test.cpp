@@ -8,10 +8,14 @@
 
 #include <troupe/strategies/runtime/detail/runtime_flags.hpp>
 
+#include "../../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
 using namespace troupe::detail;
+using testing::says;
+using testing::thrown;
 
 runtime_flags read_line(std::vector<std::string> args,
                         program_kind by = program_kind::parameter_server) {
@@ -20,21 +24,6 @@ runtime_flags read_line(std::vector<std::string> args,
   for (auto& each : args)
     argv.push_back(each.data());
   return {static_cast<int>(argv.size()), argv.data(), by};
-}
-
-template <class F>
-std::string refused_flag(F call) {
-  try {
-    call();
-  } catch (const error& why) {
-    CHECK(why.code() == errc::bad_config);
-    return why.what();
-  }
-  return {};
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 } // namespace
@@ -54,24 +43,26 @@ TEST_CASE("runtime flags: a value may look like a flag; one that is missing is r
   const auto flags = read_line({"--troupe-cluster-name", "--troupe-threads"});
   REQUIRE(flags.given().size() == 1);
   CHECK(flags.given()[0].second == "--troupe-threads");
-  CHECK(contains(refused_flag([] { read_line({"--troupe-threads"}); }),
-                 "--troupe-lanes is '', expected a value"));
+  CHECK(says(thrown([] { read_line({"--troupe-threads"}); }, errc::bad_config),
+             "--troupe-threads is '', expected a value"));
 }
 
 TEST_CASE("runtime flags: what looks like Troupe's and is not is refused, with the nearest name") {
-  const auto text = refused_flag([] { read_line({"--troupe-wrokers=3"}); });
-  CHECK(contains(text, "unknown flag '--troupe-wrokers'"));
-  CHECK(contains(text, "--troupe-workers"));
+  const auto text = thrown([] { read_line({"--troupe-wrokers=3"}); }, errc::bad_config);
+  CHECK(says(text, "unknown flag '--troupe-wrokers'"));
+  CHECK(says(text, "--troupe-workers"));
 }
 
 TEST_CASE("runtime flags: each kind of program has flags of its own") {
   // --task may be a flag of a program with parameter servers
   CHECK(read_line({"--task", "worker:1"}).given().empty());
   CHECK(read_line({"--task", "worker:1"}, program_kind::peers).has("--task"));
-  CHECK(contains(refused_flag([] {
-                   read_line({"--troupe-workers", "3"}, program_kind::peers);
-                 }),
-                 "--troupe-workers is not supported: this program has no parameter servers"));
+  CHECK(says(thrown(
+               [] {
+                 read_line({"--troupe-workers", "3"}, program_kind::peers);
+               },
+               errc::bad_config),
+             "--troupe-workers is not supported: this program has no parameter servers"));
   CHECK(read_line({"--troupe-threads", "3"}, program_kind::peers).has("--troupe-threads"));
 }
 
@@ -97,13 +88,15 @@ TEST_CASE("runtime flags: a value that cannot be used is refused when it is appl
                           "--troupe-start-timeout=0"}) {
     const auto flags = read_line({bad});
     const std::string typed = bad;
-    const auto text = refused_flag([&] {
-      runtime_options options;
-      cluster_flags cluster;
-      flags.apply(options, cluster);
-    });
-    CHECK_MESSAGE(contains(text, typed.substr(0, typed.find('='))), text);
-    CHECK_MESSAGE(contains(text, "'" + typed.substr(typed.find('=') + 1) + "'"), text);
+    const auto text = thrown(
+      [&] {
+        runtime_options options;
+        cluster_flags cluster;
+        flags.apply(options, cluster);
+      },
+      errc::bad_config);
+    CHECK_MESSAGE(says(text, typed.substr(0, typed.find('='))), text);
+    CHECK_MESSAGE(says(text, "'" + typed.substr(typed.find('=') + 1) + "'"), text);
   }
 }
 
@@ -111,6 +104,7 @@ TEST_CASE("runtime flags: tasks and numbers as texts") {
   CHECK(flag_task("--t", "chief") == task_id{.job = job_kind::chief});
   CHECK(flag_task("--t", "ps:12") == task_id{.job = job_kind::ps, .index = 12});
   CHECK(flag_number("--n", "100000") == 100'000);
-  CHECK(contains(refused_flag([] { flag_number("--n", "100001"); }), "--n is '100001'"));
-  CHECK(contains(refused_flag([] { flag_task("--t", "worker"); }), "expected chief, worker:N"));
+  CHECK(says(thrown([] { flag_number("--n", "100001"); }, errc::bad_config), "--n is '100001'"));
+  CHECK(
+    says(thrown([] { flag_task("--t", "worker"); }, errc::bad_config), "expected chief, worker:N"));
 }

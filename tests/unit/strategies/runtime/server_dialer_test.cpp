@@ -9,10 +9,13 @@
 #include <troupe/strategies/runtime/detail/server_dialer.hpp>
 #include <troupe/transport/memory_transport.hpp>
 
+#include "../../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
 using namespace troupe::detail;
+using testing::failure_of;
 
 struct dialing {
   std::unique_ptr<production_ports> ports = make_production_ports();
@@ -56,6 +59,8 @@ TEST_CASE("server dialer: a server that is no member is unavailable, by name and
 TEST_CASE("server dialer: nobody listens where a member said it would") {
   dialing d;
   const member server{.data_address = "ps1:4704"};
-  CHECK_FALSE(d.dialer.connect(server, 1, third_worker, term_no{1}));
-  CHECK_FALSE(d.dialer.open_snapshot_reader(server, 1, term_no{1}));
+  CHECK(failure_of(d.dialer.connect(server, 1, third_worker, term_no{1})).code
+        == errc::connect_failed);
+  CHECK(failure_of(d.dialer.open_snapshot_reader(server, 1, term_no{1})).code
+        == errc::connect_failed);
 }

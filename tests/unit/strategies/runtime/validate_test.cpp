@@ -7,18 +7,13 @@
 
 #include <troupe/strategies/runtime/detail/validate.hpp>
 
+#include "../../../support/failures.hpp"
+
 namespace {
 
 using namespace troupe;
 using namespace std::chrono_literals;
-
-/// The text of the refusal; empty: nothing was refused.
-std::string refused_text(const result<void>& verdict) {
-  if (verdict)
-    return {};
-  CHECK(verdict.error().code == errc::bad_config);
-  return verdict.error().text;
-}
+using testing::refused_text;
 
 std::string refused_text(const runtime_options& options) {
   return refused_text(detail::validate(options));

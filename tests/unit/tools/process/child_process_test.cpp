@@ -211,6 +211,11 @@ TEST_CASE("child process: a body's result is the exit code, and what it throws i
     throw std::runtime_error{"it broke"};
   }};
   CHECK(threw.wait() == exit_status{.code = 99});
+  child_process threw_a_number{[]() -> int {
+    ::close(STDERR_FILENO);
+    throw 5;
+  }};
+  CHECK(threw_a_number.wait() == exit_status{.code = 99});
   child_process killed{[]() -> int {
     ::raise(SIGKILL);
     return 0;
