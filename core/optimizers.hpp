@@ -15,10 +15,9 @@
 /// The optimizers: the kind and the parameters as they travel, the struct that a user writes
 /// (`adam{1e-3f}`), and one row of `optimizer_table` for each. Plain values, any thread.
 ///
-/// A new optimizer is declared here, from its kind to its row. Its formulas stand in
-/// kernels/optimizers.hpp and .cpp, with a case in kernels/optimizers_by_kind.cpp, and in
-/// kernels/cuda_optimizers.cu. No other file of the library names a kind; slots, their names in
-/// checkpoints, checks of parameters and messages follow the table.
+/// A new optimizer is declared here, from its kind to its row. Its rules are a case in
+/// kernels/optimizers.cpp and one in kernels/cuda_optimizers.cu. No other file of the library names
+/// a kind; slots, their names in checkpoints, checks of parameters and messages follow the table.
 namespace troupe {
 
 /// The numbers stand in checkpoints and messages.
