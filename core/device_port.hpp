@@ -14,9 +14,9 @@
 #include <troupe/core/result.hpp>
 #include <troupe/core/time.hpp>
 
-/// The device plane's port: one thin table of functions for each kind of device, as a vendor's
-/// runtime offers them. What decides (order, pools, health, time-outs) stands above it in device/
-/// and runs the same on CPU devices, CUDA and a device that a test or the simulator made up.
+/// The device plane's port: a thin backend for each kind of device, with what a vendor's runtime
+/// offers. What decides (order, pools, health, time-outs) stands above it in device/ and runs the
+/// same on CPU devices, CUDA and a device that a test or the simulator made up.
 namespace troupe {
 
 enum class device_kind : std::uint8_t { cpu = 0, gpu = 1 };
@@ -34,7 +34,7 @@ std::string to_string(const device_id& id);
 /// The device called "cpu:1" or "gpu:0"; `invalid_argument` quotes the text.
 result<device_id> parse_device(std::string_view text);
 
-/// How a call of a table went. `lost`, `launch_failed` and `failed` are final for the device; the
+/// How a call of a backend went. `lost`, `launch_failed` and `failed` are final for the device; the
 /// others only say no to this call.
 enum class device_status : std::uint8_t {
   ok = 0,
@@ -54,14 +54,14 @@ struct [[nodiscard]] device_answer {
   device_status status = device_status::ok;
   int native = 0;              ///< the runtime's own number
   const char* text = nullptr;  ///< the runtime's own name for it; static
-  const char* blame = nullptr; ///< the operation that broke, where the table knows; static
+  const char* blame = nullptr; ///< the operation that broke, where the backend knows; static
   bool ok() const { return status == device_status::ok; }
 };
 
 /// "launch_failed (cudaErrorIllegalAddress, 700)".
 std::string to_string(const device_answer& answer);
 
-/// Facts that a table knows of one device.
+/// Facts that a backend knows of one device.
 struct device_facts {
   std::string name{}; ///< "NVIDIA H100 80GB HBM3"
   std::string arch{}; ///< "sm_90"; empty for a CPU
@@ -171,7 +171,7 @@ public:
   virtual device_answer run(native_stream stream, const device_op& op) = 0;
   virtual device_answer copy(native_stream stream, void* to, const void* from, std::size_t bytes,
                              copy_kind kind) = 0;
-  /// Calls `call(argument)` once the stream got there. The call may use neither the table nor
+  /// Calls `call(argument)` once the stream got there. The call may use neither the backend nor
   /// actors. Never called on a device that failed.
   virtual device_answer post(native_stream stream, void (*call)(void*), void* argument) = 0;
 
@@ -185,7 +185,7 @@ public:
 class device_port {
 public:
   virtual ~device_port() = default;
-  /// A table for each kind of device, CPUs first.
+  /// A backend for each kind of device, CPUs first.
   virtual std::vector<std::shared_ptr<device_backend>> backends() = 0;
 };
 

@@ -146,7 +146,7 @@ bool wait_for(wait_point& at, std::unique_lock<std::mutex>& lock, time_point dea
   return true;
 }
 
-// --- compute threads
+// --- threads
 // ----------------------------------------------------------------------------------------------
 
 /// Handle of a running thread: an OS thread in production, a fiber in simulation.
@@ -161,6 +161,7 @@ public:
   virtual void abandon() = 0;
 };
 
+/// The threads of a process: compute threads and those of event loops.
 class thread_port {
 public:
   virtual ~thread_port() = default;

@@ -19,8 +19,9 @@ std::size_t new_context_kept_place();
 } // namespace detail
 
 /// Ambient state of the running thread: its step, strategy, scopes. Kept behind one pointer because
-/// in simulation many of them share an OS thread and switch in the middle of a call. What only one
-/// room knows is in `places` and `kept`, by its type: see `context_local` and `context_kept`.
+/// in simulation many threads (fibers) share an OS thread and switch in the middle of a call. What
+/// only one room knows is in `places` and `kept`, by its type: see `context_local` and
+/// `context_kept`.
 struct execution_context {
   step_host* step = nullptr; ///< the running step's host, null outside a step
   int destructors = 0;       ///< that wait, on the stack: see `destructor_waits`
@@ -66,8 +67,6 @@ public:
   ~context_local_scope() { (void)exchange_context_local(before_); }
   context_local_scope(const context_local_scope&) = delete;
   context_local_scope& operator=(const context_local_scope&) = delete;
-  /// The T around this one; null: none.
-  T* before() const { return before_; }
 
 private:
   T* const before_;

@@ -57,8 +57,8 @@ struct mutation {
   tensor indices{}; ///< i64 [n], global rows; undefined when dense
 };
 
-/// The calls of a running step: implemented by the worker's thread, wrapped by the public
-/// `worker_context`. The step's thread only. Every call is a sign of life and throws
+/// The calls of a running step: implemented by the worker (`worker_step_host`), wrapped by the
+/// public `worker_context`. The step's thread only. Every call is a sign of life and throws
 /// `troupe::error`; `cancelled` as a code when the closure was cancelled.
 class step_host {
 public:

@@ -36,7 +36,7 @@ struct comm_table : std::enable_shared_from_this<comm_table> {
     : core{c.get()},
       hold{c},
       env{c->env},
-      functions{c->table},
+      functions{c->backend},
       id{c->id},
       changed{c->env.waits.make_point()} {}
 
@@ -188,7 +188,7 @@ void comm_epochs::end(group_epoch epoch) const {
 
 comm_set::comm_set(std::shared_ptr<detail::device_core> core)
   : table_{std::make_shared<detail::comm_table>(core)} {
-  if (core->table->collectives())
+  if (core->backend->collectives())
     core->poller->also([weak = std::weak_ptr{table_}](time_point now) {
       if (auto t = weak.lock())
         t->look(now);
@@ -247,7 +247,7 @@ result<device_comm> comm_set::open(group_epoch epoch, const unique_id& key, std:
 result<device_comm> comm_set::open(group_epoch epoch, const unique_id& key, std::uint32_t size,
                                    std::uint32_t rank, duration timeout, const comm_epochs& of) {
   auto& core = *table_->core;
-  auto* functions = core.table->collectives();
+  auto* functions = core.backend->collectives();
   const detail::call_pass pass{core.calls};
   if (auto why = core.refuse("open a communicator", pass))
     return std::move(*why);
@@ -324,7 +324,7 @@ result<stream_event> comm_set::all_reduce(const device_comm& comm, const device_
       return ready.error();
     }
   } else if (!answer.ok()) {
-    if (is_final(answer.status) && !core.table->health(core.id.index).ok())
+    if (is_final(answer.status) && !core.backend->health(core.id.index).ok())
       return core.fail(stream.name(), "all_reduce", answer);
     auto why = make_failure(errc::collective_failed,
                             table_->name_of(*comm.state_) + ": all_reduce: " + to_string(answer));

@@ -19,7 +19,7 @@ struct cpu_backend_options {
 
 /// CPUs as devices: a stream is a thread that runs what is queued, in order, so that copies,
 /// computing and collectives overlap as they do on a GPU. Memory is the host's. Collectives are the
-/// in-process reduction of `transport/collective_group.hpp`. The ports outlive the table.
+/// in-process reduction of `transport/collective_group.hpp`. The ports outlive the backend.
 std::shared_ptr<device_backend> make_cpu_backend(const environment& env,
                                                  cpu_backend_options options = {});
 

@@ -9,7 +9,7 @@ namespace troupe {
 
 /// The GPUs of this machine, through the CUDA runtime and, for collectives, NCCL, which is loaded
 /// when it is first asked for. `device_unavailable` says why there are none: Troupe was built
-/// without CUDA, there is no driver, no GPU is visible. The ports outlive the table.
+/// without CUDA, there is no driver, no GPU is visible. The ports outlive the backend.
 result<std::shared_ptr<device_backend>> make_cuda_backend(const environment& env);
 
 /// Whether this build can use a GPU at all.

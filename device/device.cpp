@@ -50,22 +50,22 @@ device::~device() {
 }
 
 result<std::shared_ptr<device>> device::open(const environment& env,
-                                             std::shared_ptr<device_backend> table,
+                                             std::shared_ptr<device_backend> backend,
                                              std::uint32_t index, device_options options) {
-  const device_id id{table->kind(), index};
-  auto count = table->count();
+  const device_id id{backend->kind(), index};
+  auto count = backend->count();
   if (!count)
     return count.error();
   if (index >= *count)
     return make_failure(
       errc::device_unavailable,
       to_string(id) + " does not exist; number of devices of that kind: " + std::to_string(*count));
-  auto facts = table->describe(index);
+  auto facts = backend->describe(index);
   if (!facts)
     return facts.error();
-  auto core = std::make_shared<detail::device_core>(env, std::move(table), index, options);
+  auto core = std::make_shared<detail::device_core>(env, std::move(backend), index, options);
   core->facts = std::move(*facts);
-  if (auto answer = core->table->bind(index); !answer.ok())
+  if (auto answer = core->backend->bind(index); !answer.ok())
     return core->fail({}, "bind", answer);
   std::shared_ptr<device> out{new device{core}};
   core->next_probe = after(env.clock.now(), options.check_every);
@@ -133,7 +133,7 @@ result<device_stream> device::make_stream(std::string name) {
                             + std::to_string(core_->options.streams_max) + " already, the maximum");
   }
   core_->bind();
-  auto answer = core_->table->make_stream(id().index, state->name, state->native);
+  auto answer = core_->backend->make_stream(id().index, state->name, state->native);
   if (!answer.ok())
     return core_->fail(state->name, "make_stream", answer);
   std::lock_guard lock{core_->mutex};
@@ -169,7 +169,7 @@ result<void> device::enqueue(const device_stream& stream, const device_op& op) {
     return no_stream(id(), op.name);
   core_->bind();
   core_->operations.fetch_add(1, std::memory_order_relaxed);
-  auto answer = core_->table->run(stream.native(), op);
+  auto answer = core_->backend->run(stream.native(), op);
   if (!answer.ok())
     return core_->fail(stream.name(), op.name, answer);
   return {};
@@ -208,7 +208,7 @@ result<stream_event> device::copy(const device_stream& stream, void* to, const v
   core_->bind();
   core_->operations.fetch_add(1, std::memory_order_relaxed);
   auto answer =
-    bytes == 0 ? device_answer{} : core_->table->copy(stream.native(), to, from, bytes, kind);
+    bytes == 0 ? device_answer{} : core_->backend->copy(stream.native(), to, from, bytes, kind);
   stream_event out;
   if (answer.ok())
     out = event_for(stream, "copy", answer);
@@ -239,12 +239,12 @@ result<void> device::wait_event(const device_stream& stream, const stream_event&
     return no_stream(id(), "wait_event");
   if (!event)
     return no_event(id(), "wait_event");
-  if (event.state_->core->table != core_->table)
+  if (event.state_->core->backend != core_->backend)
     return make_failure(errc::invalid_argument, to_string(id()) + ": wait_event: the event is of "
                                                   + to_string(event.state_->core->id));
   core_->bind();
   stream.state_->stand_behind(event.state_->guards);
-  auto answer = core_->table->depend(stream.native(), event.state_->native);
+  auto answer = core_->backend->depend(stream.native(), event.state_->native);
   if (!answer.ok())
     return core_->fail(stream.name(), event.operation(), answer);
   return {};
@@ -257,7 +257,7 @@ result<bool> device::passed(const stream_event& event) {
   if (auto why = e.core->refuse("passed"))
     return std::move(*why);
   e.core->bind();
-  auto answer = e.core->table->query(e.native);
+  auto answer = e.core->backend->query(e.native);
   if (answer.status == device_status::not_ready)
     return false;
   if (!answer.ok())
@@ -281,7 +281,7 @@ result<void> device::wait(const stream_event& event, duration timeout) {
       return std::move(*why);
     const auto now = core.env.clock.now();
     const auto patience = std::min(look_up, core.options.hang_after - waited);
-    auto answer = core.table->await(e.native, std::min(deadline, after(now, patience)));
+    auto answer = core.backend->await(e.native, std::min(deadline, after(now, patience)));
     if (auto why = e.broken())
       return std::move(*why);
     if (answer.ok())
@@ -316,7 +316,7 @@ result<void> device::notify(const stream_event& event,
   // A hint only: the poller finds what passed in any case.
   core.bind();
   auto* ticket = core.poller->ticket();
-  if (!core.table->post(e.stream->native, detail::event_poller::posted, ticket).ok())
+  if (!core.backend->post(e.stream->native, detail::event_poller::posted, ticket).ok())
     core.poller->take_back(ticket);
   return {};
 }
@@ -443,9 +443,9 @@ void device::drain(time_point deadline, bool must) {
     native_event event;
     auto answer = core.take_event(event);
     if (answer.ok())
-      answer = core.table->record(s->native, event);
+      answer = core.backend->record(s->native, event);
     if (answer.ok())
-      answer = core.table->await(event, deadline);
+      answer = core.backend->await(event, deadline);
     if (answer.status == device_status::not_ready && must)
       core.health->fail(device_failure(core.id, s->name, "close",
                                        {.status = answer.status, .text = "does not end"}));

@@ -112,7 +112,7 @@ class device {
 public:
   /// Takes the device into use. `device_unavailable`: there is no such device.
   static result<std::shared_ptr<device>> open(const environment& env,
-                                              std::shared_ptr<device_backend> table,
+                                              std::shared_ptr<device_backend> backend,
                                               std::uint32_t index, device_options options = {});
   /// Leaves behind what nobody closed, as after a failure.
   ~device();
@@ -139,7 +139,7 @@ public:
   /// An event behind all that the stream holds now.
   result<stream_event> record_event(const device_stream& stream);
   /// Makes `stream` wait: work that it gets from now on runs once `event`, of any device of the
-  /// same table, passed.
+  /// same backend, passed.
   result<void> wait_event(const device_stream& stream, const stream_event& event);
   /// Whether the event has passed.
   result<bool> passed(const stream_event& event);

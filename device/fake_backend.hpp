@@ -20,7 +20,7 @@ struct fake_world;
 
 /// Something that goes wrong, once planted.
 struct device_fault {
-  /// The function of the table that it hits: "allocate", "run", "comm_abort", ...; or
+  /// The function of the backend that it hits: "allocate", "run", "comm_abort", ...; or
   /// "execute:NAME", an operation of that name when its turn comes on the stream.
   std::string function{};
   std::optional<std::uint32_t> device{}; ///< none: any
@@ -41,8 +41,8 @@ struct fake_options {
   std::uint64_t host_bytes = std::uint64_t{1} << 30;
   duration operation = std::chrono::microseconds{10}; ///< what one costs
   std::uint64_t copy_bytes_per_s = 20'000'000'000;
-  /// Number of the hardware in the devices' identities: tables of one number are several processes'
-  /// views of the same hardware. 0: drawn, hardware of its own.
+  /// Number of the hardware in the devices' identities: backends of one number are several
+  /// processes' views of the same hardware. 0: drawn, hardware of its own.
   std::uint64_t hardware = 0;
 };
 

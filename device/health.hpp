@@ -12,7 +12,7 @@
 /// The state of a device: well, or failed for good with the first error that it gave.
 namespace troupe {
 
-/// The code that a table's answer means to a caller.
+/// The code that a backend's answer means to a caller.
 errc code_of(device_status status);
 
 /// Whether a device that answered so is of no use any more.

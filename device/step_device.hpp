@@ -5,7 +5,8 @@
 
 namespace troupe {
 
-/// A running step's device: implemented beside `step_host` where steps have one. Lane only.
+/// A running step's device: implemented beside `step_host` where steps have one. The step's thread
+/// only.
 class step_device {
 public:
   virtual ~step_device() = default;
@@ -13,7 +14,8 @@ public:
   virtual device_context& device() = 0;
 };
 
-/// The device of a running step; throws `device_unavailable` where it has none. Lane only.
+/// The device of a running step; throws `device_unavailable` where it has none. The step's thread
+/// only.
 inline device_context& device_of(step_host& step) {
   auto* with_device = dynamic_cast<step_device*>(&step);
   if (!with_device)

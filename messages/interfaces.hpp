@@ -92,7 +92,7 @@ using worker_actor = member_actor::extend<
   // Itself: beats, dials, looks for hung steps, sends a report that waited.
   signature<void(tick)>>;
 
-/// Owns the sessions of a server's shards and threads.
+/// Owns a server's shards, for as long as it is a member.
 using parameter_server_actor = member_actor::extend<
   // The coordinator: obeys this term from now on; answered with the highest one it has seen.
   signature<term_answer(grant_term)>,

@@ -19,8 +19,8 @@ struct worker_linked {
   TROUPE_FIELDS(worker_linked, task, inc, handle, here)
 };
 
-/// A process's own links to its coordinator or worker: that session's link is gone, or did not come
-/// about. `clean`: one of its ends has said goodbye.
+/// A process's own links to its coordinator or worker: that incarnation's link is gone, or did not
+/// come about. `clean`: one of its ends has said goodbye.
 struct link_ended {
   task_id task{};
   incarnation inc{};

@@ -84,8 +84,8 @@ public:
     while (!fiber_.stack.ended()) {
       if (instance_.is_ending())
         return instance_.end_thread_now(fiber_);
-      if (!instance_
-             .on_thread()) // an actor joins what has sent its last message: it only has to return
+      // An actor joins what has sent its last message: it only has to return.
+      if (!instance_.on_thread())
         return instance_.finish_thread(fiber_);
       fiber_.joiners.push_back(&instance_.running());
       instance_.block(instance_.running(), never);

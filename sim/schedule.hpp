@@ -13,7 +13,8 @@ namespace troupe::sim {
 struct choice {
   enum kind_t : std::uint8_t { actor, thread, timer, link, call } kind = actor;
   std::uint32_t machine = 0;
-  std::uint64_t task = 0;  ///< stable over an instance: of an actor or thread; a link's sender
+  /// Number of an actor or thread, stable over its process instance; of a link: its sender.
+  std::uint64_t task = 0;
   std::uint64_t since = 0; ///< lower: could run earlier
 };
 

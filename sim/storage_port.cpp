@@ -1,4 +1,4 @@
-// The disk as a process sees it: the second half of storage.cpp.
+// The storage port of a simulated process: the disk as it sees it.
 #include <troupe/sim/storage.hpp>
 
 namespace troupe::sim {

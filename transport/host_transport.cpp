@@ -115,7 +115,7 @@ public:
     auto made = tcp_->listen(address);
     if (!made || !options_.shared_memory)
       return made;
-    auto door = detail::open_handshake((*made)->address());
+    auto door = detail::listen_handshake((*made)->address());
     if (!door)
       refused(options_.trace, (*made)->address(), door.error().text);
     return std::unique_ptr<channel_listener>{std::make_unique<host_listener>(

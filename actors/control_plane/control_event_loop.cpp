@@ -277,7 +277,8 @@ std::optional<failure> control_event_loop::refuse(const hello_meta& hello) const
 }
 
 void control_event_loop::welcome(session& s, const link_owner& owner) {
-  for (const auto& x : links_.sessions()) // of earlier sessions: their ends are known, or will be
+  // of earlier incarnations: their ends are known, or will be
+  for (const auto& x : links_.sessions())
     if (x->up && !x->ended && x->owner.task == owner.task && x->owner.inc < owner.inc)
       x->end_at = env_.clock.now();
   poller_->wake(); // those had their turn

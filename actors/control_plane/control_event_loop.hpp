@@ -18,14 +18,14 @@ namespace troupe {
 
 struct hello_meta;
 
-/// The owner of a link: one session of one worker.
+/// The owner of a link: one incarnation of one worker.
 struct link_owner {
   task_id task{};
   incarnation inc{};
   friend auto operator<=>(const link_owner&, const link_owner&) = default;
 };
 
-/// Events of links. Called on their thread, in order; may call the thread.
+/// Events of links. Called on the loop's thread, in order; may call the loop.
 class link_events {
 public:
   virtual ~link_events() = default;
@@ -66,7 +66,7 @@ public:
   void run();
 
   void stop();
-  /// Makes a link for `self`; ends those of its earlier sessions. The last order counts.
+  /// Makes a link for `self`; ends those of its earlier incarnations. The last order counts.
   void dial(const link_owner& self, term_no term, std::string address);
   /// Ends the owner's link in good order after `grace`, or never makes it.
   void end(const link_owner& owner, duration grace);
@@ -100,11 +100,11 @@ private:
   const environment env_;
   const control_event_loop_options options_;
   link_events& events_;
-  const std::shared_ptr<channel_poller> poller_; ///< links outlive the thread
+  const std::shared_ptr<channel_poller> poller_; ///< links, whose wake uses it, outlive the loop
   channel_loop<session> links_;
   std::atomic<bool> stopped_{false};
 
-  std::mutex orders_mutex_{}; // guards the next two; ends are at most one a session
+  std::mutex orders_mutex_{}; // guards the next two; at most one end an incarnation
   std::atomic<bool> any_order_{false};
   std::optional<dial_order> dial_{};
   std::vector<end_order> ends_{};

@@ -57,8 +57,8 @@ bool control_link::blocked() const {
   return blocked_ && !broken_;
 }
 
-/// With the lock held, which it lets go of while it writes: a channel may hand the thread over to
-/// somebody else.
+/// With the lock held, which it lets go of while it writes: in a simulation a channel may let
+/// another thread run inside the call.
 void control_link::write(unique_lock& lock) {
   writing_ = true;
   while (!waiting_.empty() || left_bytes_ > 0) {

@@ -11,27 +11,27 @@ namespace troupe {
 
 void closure_priority_queue::insert(queued_closure_ptr c) {
   const std::size_t at = index(c->options.priority - priority_min);
-  auto& line = lines_[at];
-  if (line.empty() || line.back()->id < c->id) {
-    line.push_back(std::move(c));
-  } else if (c->id < line.front()->id) {
-    line.push_front(std::move(c));
+  auto& queue = queues_[at];
+  if (queue.empty() || queue.back()->id < c->id) {
+    queue.push_back(std::move(c));
+  } else if (c->id < queue.front()->id) {
+    queue.push_front(std::move(c));
   } else {
     auto later = [](const queued_closure_ptr& a, const queued_closure_ptr& b) {
       return a->id < b->id;
     };
-    auto before = std::upper_bound(line.begin(), line.end(), c, later);
-    line.insert(before, std::move(c));
+    auto before = std::upper_bound(queue.begin(), queue.end(), c, later);
+    queue.insert(before, std::move(c));
   }
   classes_ |= 1u << at;
   ++size_;
 }
 
 queued_closure_ptr closure_priority_queue::pop(int class_index) {
-  auto& line = lines_[index(class_index)];
-  queued_closure_ptr c = std::move(line.front());
-  line.pop_front();
-  if (line.empty())
+  auto& queue = queues_[index(class_index)];
+  queued_closure_ptr c = std::move(queue.front());
+  queue.pop_front();
+  if (queue.empty())
     classes_ &= ~(1u << class_index);
   --size_;
   return c;
@@ -39,8 +39,8 @@ queued_closure_ptr closure_priority_queue::pop(int class_index) {
 
 void closure_priority_queue::move_all(std::vector<queued_closure_ptr>& to) {
   for (std::size_t i = class_count; i-- > 0;) {
-    std::move(lines_[i].begin(), lines_[i].end(), std::back_inserter(to));
-    lines_[i].clear();
+    std::move(queues_[i].begin(), queues_[i].end(), std::back_inserter(to));
+    queues_[i].clear();
   }
   classes_ = 0;
   size_ = 0;
@@ -48,28 +48,28 @@ void closure_priority_queue::move_all(std::vector<queued_closure_ptr>& to) {
 
 void closure_priority_queue::move_unacknowledged(std::vector<queued_closure_ptr>& to) {
   for (std::size_t i = class_count; i-- > 0;) {
-    auto& line = lines_[i];
+    auto& queue = queues_[i];
     const auto first = std::stable_partition(
-      line.begin(), line.end(), [](const queued_closure_ptr& c) { return !c->unacknowledged; });
-    size_ -= static_cast<std::size_t>(line.end() - first);
-    std::move(first, line.end(), std::back_inserter(to));
-    line.erase(first, line.end());
-    if (line.empty())
+      queue.begin(), queue.end(), [](const queued_closure_ptr& c) { return !c->unacknowledged; });
+    size_ -= static_cast<std::size_t>(queue.end() - first);
+    std::move(first, queue.end(), std::back_inserter(to));
+    queue.erase(first, queue.end());
+    if (queue.empty())
       classes_ &= ~(1u << i);
   }
 }
 
 void closure_priority_queue::list_up_to(std::uint64_t seq_max,
                                         std::vector<std::uint64_t>& to) const {
-  for (const auto& line : lines_)
-    for (const auto& c : line) {
+  for (const auto& queue : queues_)
+    for (const auto& c : queue) {
       if (c->id.seq > seq_max)
         break;
       to.push_back(c->id.seq);
     }
 }
 
-// -- all lines -----------------------------------------------------------------------------------
+// -- all queues ----------------------------------------------------------------------------------
 
 void closure_priority_queues::insert(queued_closure_ptr c) {
   c->place = closure_place::queued;
@@ -96,12 +96,12 @@ std::string closure_priority_queues::tied_text() const {
   constexpr int shown_max = 8;
   std::string out;
   int shown = 0;
-  for (const auto& [worker, lines] : own_) {
-    if (lines.affine.empty())
+  for (const auto& [worker, queues] : own_) {
+    if (queues.affine.empty())
       continue;
     if (shown++ == shown_max)
       return out + ", ...";
-    out += (out.empty() ? "" : ", ") + std::to_string(lines.affine.size())
+    out += (out.empty() ? "" : ", ") + std::to_string(queues.affine.size())
            + " bound to worker:" + std::to_string(worker);
   }
   return out;
@@ -109,7 +109,7 @@ std::string closure_priority_queues::tied_text() const {
 
 closure_priority_queues::spot closure_priority_queues::find(std::uint32_t worker,
                                                             bool tagged_only) {
-  own_lines* mine = nullptr;
+  own_queues* mine = nullptr;
   if (!own_.empty())
     if (auto it = own_.find(worker); it != own_.end())
       mine = &it->second;
@@ -131,12 +131,12 @@ closure_priority_queues::spot closure_priority_queues::find(std::uint32_t worker
 
 const queued_closure* closure_priority_queues::peek(std::uint32_t worker, bool tagged_only) {
   const spot at = find(worker, tagged_only);
-  return at.line ? at.line->front(at.class_index).get() : nullptr;
+  return at.queue ? at.queue->front(at.class_index).get() : nullptr;
 }
 
 queued_closure_ptr closure_priority_queues::pop(std::uint32_t worker, bool tagged_only) {
   const spot at = find(worker, tagged_only);
-  queued_closure_ptr c = at.line->pop(at.class_index);
+  queued_closure_ptr c = at.queue->pop(at.class_index);
   --(c->tagged ? tagged_size_ : size_);
   return c;
 }
@@ -154,8 +154,8 @@ std::vector<queued_closure_ptr> closure_priority_queues::move_all() {
   std::vector<queued_closure_ptr> all;
   all.reserve(size_);
   shared_.move_all(all);
-  for (auto& [worker, lines] : own_)
-    lines.affine.move_all(all);
+  for (auto& [worker, queues] : own_)
+    queues.affine.move_all(all);
   size_ = 0;
   return all;
 }
@@ -163,16 +163,16 @@ std::vector<queued_closure_ptr> closure_priority_queues::move_all() {
 std::vector<queued_closure_ptr> closure_priority_queues::move_unacknowledged() {
   std::vector<queued_closure_ptr> some;
   shared_.move_unacknowledged(some);
-  for (auto& [worker, lines] : own_)
-    lines.affine.move_unacknowledged(some);
+  for (auto& [worker, queues] : own_)
+    queues.affine.move_unacknowledged(some);
   size_ -= some.size();
   return some;
 }
 
 std::vector<queued_closure_ptr> closure_priority_queues::move_tagged() {
   std::vector<queued_closure_ptr> all;
-  for (auto& [worker, lines] : own_)
-    lines.tagged.move_all(all);
+  for (auto& [worker, queues] : own_)
+    queues.tagged.move_all(all);
   tagged_size_ = 0;
   return all;
 }
@@ -188,9 +188,9 @@ std::vector<queued_closure_ptr> closure_priority_queues::move_tagged(std::uint32
 void closure_priority_queues::list_up_to(std::uint64_t seq_max,
                                          std::vector<std::uint64_t>& to) const {
   shared_.list_up_to(seq_max, to);
-  for (const auto& [worker, lines] : own_) {
-    lines.affine.list_up_to(seq_max, to);
-    lines.tagged.list_up_to(seq_max, to);
+  for (const auto& [worker, queues] : own_) {
+    queues.affine.list_up_to(seq_max, to);
+    queues.tagged.list_up_to(seq_max, to);
   }
 }
 

@@ -13,8 +13,8 @@
 
 #include <troupe/actors/coordinator/closure.hpp>
 
-/// The lines in which closures wait to be taken: one line a priority class, for all workers and for
-/// each worker alone. Plain data without a lock; `closure_queue` guards it.
+/// The queues in which closures wait to be taken: one queue a priority class, for all workers and
+/// for each worker alone. Plain data without a lock; `closure_queue` guards it.
 namespace troupe {
 
 inline constexpr int priority_min = -3;
@@ -41,7 +41,7 @@ struct queued_closure : closure {
 
 using queued_closure_ptr = std::shared_ptr<queued_closure>;
 
-/// The lines of one audience. Each is in closure order at all times: a closure that comes back, or
+/// The queues of one audience. Each is in closure order at all times: a closure that comes back, or
 /// whose inputs arrived, goes to its own place and not to an end. Near the front that costs a few
 /// moves.
 class closure_priority_queue {
@@ -52,10 +52,10 @@ public:
   /// Classes that hold something, bit `priority - priority_min`.
   std::uint32_t classes() const { return classes_; }
   const queued_closure_ptr& front(int class_index) const {
-    return lines_[index(class_index)].front();
+    return queues_[index(class_index)].front();
   }
   queued_closure_ptr pop(int class_index);
-  /// Empties all lines into `to`, highest class first.
+  /// Empties all queues into `to`, highest class first.
   void move_all(std::vector<queued_closure_ptr>& to);
   /// Moves those that are `unacknowledged` there; the others stay, in order.
   void move_unacknowledged(std::vector<queued_closure_ptr>& to);
@@ -65,16 +65,16 @@ public:
 private:
   static std::size_t index(int class_index) { return static_cast<std::size_t>(class_index); }
   static constexpr std::size_t class_count = priority_max - priority_min + 1;
-  std::array<std::deque<queued_closure_ptr>, class_count> lines_{};
+  std::array<std::deque<queued_closure_ptr>, class_count> queues_{};
   std::uint32_t classes_ = 0;
   std::size_t size_ = 0;
 };
 
-/// All lines of a coordinator.
+/// All queues of a coordinator.
 class closure_priority_queues {
 public:
-  /// Puts a closure into the line of its `tagged` and `options.worker`. @pre place is not `queued`,
-  /// and the priority is in its domain.
+  /// Puts a closure into the queue of its `tagged` and `options.worker`. @pre place is not
+  /// `queued`, and the priority is in its domain.
   void insert(queued_closure_ptr c);
   /// The next one for `worker`, tagged ones first, then the highest class, then the lowest id; null
   /// when there is none. Looks only; `pop` takes what the last `peek` for that worker showed.
@@ -88,7 +88,7 @@ public:
   /// Closures that one worker alone may run, by worker, without the tagged ones: "2 for worker:1
   /// alone". Empty when there are none.
   std::string tied_text() const;
-  /// Empties all but the tagged lines.
+  /// Empties all but the tagged queues.
   std::vector<queued_closure_ptr> move_all();
   /// Takes out those that are `unacknowledged`, tagged ones left out.
   std::vector<queued_closure_ptr> move_unacknowledged();
@@ -97,17 +97,17 @@ public:
   void list_up_to(std::uint64_t seq_max, std::vector<std::uint64_t>& to) const;
 
 private:
-  struct own_lines {
+  struct own_queues {
     closure_priority_queue affine{};
     closure_priority_queue tagged{};
   };
   struct spot {
-    closure_priority_queue* line = nullptr;
+    closure_priority_queue* queue = nullptr;
     int class_index = 0;
   };
   spot find(std::uint32_t worker, bool tagged_only);
   closure_priority_queue shared_{};
-  std::map<std::uint32_t, own_lines> own_{};
+  std::map<std::uint32_t, own_queues> own_{};
   std::size_t size_ = 0;
   std::size_t tagged_size_ = 0;
 };

@@ -213,7 +213,7 @@ public:
   /// `unacknowledged`: in flight, for the caller to `mark_`. Each is given once; `on_work` or
   /// `on_cancel` says that there are some, unless the caller's own call made them.
   std::vector<closure_end> take_unconfirmed();
-  /// Strikes that end `c` as `poisoned`; 0: any number.
+  /// Failed attempts that end `c` as `poisoned`; 0: any number.
   std::uint32_t failed_attempts_max(const closure& c) const {
     return c.options.retries > 0 ? c.options.retries : options_.max_failed_attempts;
   }

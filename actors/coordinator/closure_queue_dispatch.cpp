@@ -10,7 +10,7 @@ namespace troupe {
 
 // -- places --------------------------------------------------------------------------------------
 
-/// To the line it belongs to, or among the blocked while a value that it takes has not arrived.
+/// To the queue it belongs to, or among the blocked while a value that it takes has not arrived.
 void closure_queue::admit(queued_closure_ptr c, after_unlock& then) {
   const auto seen = blocked_.add(c);
   if (seen.what == blocked_closures::inputs::broken)
@@ -170,8 +170,7 @@ void closure_queue::set_live_workers(std::size_t n) {
   space_->notify_all();
 }
 
-// -- for the completion watermarks
-// ------------------------------------------------------------------------
+// -- for the completion watermarks ----------------------------------------------------------------
 
 bool closure_queue::in_flight(const closure& c) const {
   std::lock_guard lock{mutex_};

@@ -85,8 +85,7 @@ void closure_queue::record(const failure& why, bool of_batch) {
     error_ = why;
 }
 
-// -- the coordinator's reports
-// ---------------------------------------------------------------------
+// -- the coordinator's reports --------------------------------------------------------------------
 
 void closure_queue::mark_finished(const closure_ptr& c, payload value) {
   closure_end end{.which = c, .status = remote_status::ready, .value = std::move(value)};

@@ -80,7 +80,7 @@ private:
     settle_timer = 1,
     quiesce_timer = 2,
     recall_timer = 3,
-    last_words_timer = 5
+    last_words_timer = 4
   };
 
   struct server {

@@ -21,7 +21,7 @@ public:
 
 private:
   result<std::unique_ptr<server_rpc>> take();
-  void give_back(std::unique_ptr<server_rpc> caller);
+  void give_back(std::unique_ptr<server_rpc> client);
 
   const environment env_;
   data_peer peer_;

@@ -14,7 +14,7 @@ namespace troupe {
 /// A client of a server event loop, one question at a time: blobs, parts of snapshots, restores,
 /// statistics. Waits on the calling thread for as long as the server takes or sends something;
 /// `deadline` once it does neither for `answer_max`. One thread at a time. A call that fails by its
-/// channel ends the caller: `connection_lost` from then on.
+/// channel ends this client: `connection_lost` from then on.
 class server_rpc final : public snapshot_reader {
 public:
   /// Dials and greets; errors as `data_session::open`.

@@ -7,7 +7,8 @@
 
 namespace troupe {
 
-/// The program's client of one server for checkpoints. Waits; one thread at a time.
+/// Reads snapshots of one server and restores its shards, for checkpoints. Waits; one thread at a
+/// time.
 class snapshot_reader {
 public:
   virtual ~snapshot_reader() = default;

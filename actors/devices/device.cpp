@@ -35,14 +35,14 @@ void device_state::tell_opened(result<std::shared_ptr<device>> what) {
 }
 
 std::string device_state::text() const {
-  return to_string(device_id{options_.table->kind(), options_.index});
+  return to_string(device_id{options_.backend->kind(), options_.index});
 }
 
 auto device_state::make_behavior() -> interface::behavior_type {
   run_on_thread("open", opened_timer,
-                [env = env_, table = options_.table, index = options_.index,
+                [env = env_, backend = options_.backend, index = options_.index,
                  how = options_.how](outcome& out) {
-                  auto made = device::open(env, table, index, how);
+                  auto made = device::open(env, backend, index, how);
                   std::unique_lock lock{out.mutex};
                   if (!made) {
                     out.why = std::move(made.error());

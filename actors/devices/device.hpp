@@ -13,7 +13,7 @@
 namespace troupe {
 
 struct device_actor_options {
-  std::shared_ptr<device_backend> table{};
+  std::shared_ptr<device_backend> backend{};
   std::uint32_t index = 0;
   device_options how{};
   /// How often the actor looks whether the device's poller, which probes the streams, goes on; one

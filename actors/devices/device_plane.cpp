@@ -36,11 +36,11 @@ const std::vector<std::shared_ptr<device_backend>>& device_plane::backends() {
 std::vector<device_info> device_plane::list() {
   std::lock_guard lock{mutex_};
   std::vector<device_info> out;
-  for (const auto& table : backends()) {
-    auto count = table->count();
+  for (const auto& backend : backends()) {
+    auto count = backend->count();
     for (std::uint32_t i = 0; count && i < *count; ++i)
-      if (auto facts = table->describe(i))
-        out.push_back({.id = {table->kind(), i}, .facts = std::move(*facts)});
+      if (auto facts = backend->describe(i))
+        out.push_back({.id = {backend->kind(), i}, .facts = std::move(*facts)});
   }
   return out;
 }
@@ -57,19 +57,19 @@ failure device_plane::not_there(const device_id& id) {
 }
 
 result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
-  std::shared_ptr<device_backend> table;
+  std::shared_ptr<device_backend> backend;
   std::unique_lock lock{mutex_};
   if (closed_)
     return make_failure(errc::wrong_state, to_string(id) + ": the runtime has ended");
   for (const auto& each : backends())
     if (auto count = each->count(); each->kind() == id.kind && count && id.index < *count)
-      table = each;
-  if (!table) {
+      backend = each;
+  if (!backend) {
     lock.unlock();
     return not_there(id);
   }
   if (!entries_.contains(id))
-    start(id, std::move(table));
+    start(id, std::move(backend));
   auto e = entries_[id];
   const auto deadline = after(env_.clock.now(), options_.open_max);
   if (!wait_for(*changed_, lock, deadline, [&] { return e->made.has_value(); }))
@@ -82,7 +82,7 @@ result<std::shared_ptr<device>> device_plane::open(const device_id& id) {
 }
 
 /// @pre the lock is held
-void device_plane::start(const device_id& id, std::shared_ptr<device_backend> table) {
+void device_plane::start(const device_id& id, std::shared_ptr<device_backend> backend) {
   auto made = std::make_shared<entry>();
   made->closed = std::make_shared<promise_slot<bool>>(env_);
   entries_[id] = made;
@@ -95,7 +95,7 @@ void device_plane::start(const device_id& id, std::shared_ptr<device_backend> ta
     self->changed_->notify_all();
   };
   made->actor = spawn_device(system_, env_,
-                             {.table = std::move(table),
+                             {.backend = std::move(backend),
                               .index = id.index,
                               .how = options_.device,
                               .check_ms = options_.check_ms,

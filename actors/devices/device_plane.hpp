@@ -47,7 +47,7 @@ private:
   };
   const std::vector<std::shared_ptr<device_backend>>& backends();
   failure not_there(const device_id& id);
-  void start(const device_id& id, std::shared_ptr<device_backend> table);
+  void start(const device_id& id, std::shared_ptr<device_backend> backend);
 
   const environment& env_;
   caf::actor_system& system_;

@@ -1,4 +1,4 @@
-// The second half of replica_executor.cpp: what replicas call on their threads.
+// What replicas call on their threads: merge calls and collective calls.
 #include <troupe/actors/replicas/replica_executor.hpp>
 
 #include <algorithm>

@@ -61,19 +61,19 @@ void replica_executor::tell() {
 /// what going to sleep and being woken costs, and a thread that stays awake stays on its core.
 void replica_executor::look_for_news(std::uint64_t seen, time_point deadline) {
   auto now = env_.clock.now();
-  if (!crowd_.may_look(now))
+  if (!spin_.may_look(now))
     return;
   const auto until = std::min(deadline, after(now, options_.spin));
   bool looked = false;
   while (news_.load(std::memory_order_acquire) == seen && now < until) {
     env_.threads.yield();
     const auto before = std::exchange(now, env_.clock.now());
-    if (!crowd_.looked(now, now - before))
+    if (!spin_.looked(now, now - before))
       return;
     looked = true;
   }
   if (looked) // news that were there already say nothing of the core
-    crowd_.went_well();
+    spin_.went_well();
 }
 
 /// Waits for news. @pre the lock is held
@@ -238,7 +238,8 @@ void replica_executor::run(std::function<void(std::uint32_t)> body,
   try {
     if (!refused)
       drive(run, lock);
-  } catch (...) { // no thread for a thread's successor; the next run tries again
+  } catch (...) {
+    // The system has no thread to replace one that was given up; the next run tries again.
     if (!lock.owns_lock())
       lock.lock();
     next_turn();
@@ -292,7 +293,8 @@ std::uint64_t replica_executor::generation(std::uint32_t local) const {
 
 std::optional<failure> replica_executor::why_not_in_place(std::uint32_t local) const {
   const auto* here = context_local<replica_place>();
-  if (!here || here->run->of != this || here->thread.number == generation(local))
+  if (!here || here->run->of != this || here->thread.place != local
+      || threads_.is_in_place(here->thread))
     return std::nullopt;
   return make_failure(errc::cancelled,
                       name_of(local) + " exceeded its grace period; its thread was replaced");

@@ -41,8 +41,8 @@ struct replica_executor_options {
   std::function<void(std::uint32_t local)> before{};
   /// A thread was left behind, and another will take its place: must not wait.
   std::function<void(std::uint32_t local)> replaced{};
-  /// Called without a lock, on any thread or the thread that called `run`, once a run failed: ends
-  /// what others wait for, in other processes too, which are told `why`.
+  /// Called without a lock, on any replica's thread or the one that called `run`, once a run
+  /// failed: ends what others wait for, in other processes too, which are told `why`.
   std::function<void(std::uint32_t local, const failure& why)> interrupt{};
 };
 
@@ -61,10 +61,10 @@ public:
   replica_executor(const replica_executor&) = delete;
   replica_executor& operator=(const replica_executor&) = delete;
 
-  /// Calls `body(local)` once for each replica, on its thread, and waits for all. Runs of several
-  /// threads follow one another. One that a merge function calls is part of the run that waits
-  /// there: `inside`, from `merging`. Rethrows the error of the lowest replica that failed by
-  /// itself; `mismatch` quotes the calls that differ.
+  /// Calls `body(local)` once for each replica, on its thread, and waits for all. Runs that several
+  /// threads of the program ask for follow one another. One that a merge function calls is part of
+  /// the run that waits there: `inside`, from `merging`. Rethrows the error of the lowest replica
+  /// that failed by itself; `mismatch` quotes the calls that differ.
   void run(std::function<void(std::uint32_t local)> body,
            const std::shared_ptr<detail::replica_run>& inside = {});
   /// Waits until all replicas of the run have called it; then `merge` runs once, on the thread that
@@ -137,7 +137,7 @@ private:
   const std::unique_ptr<wait_point> changed_;
   std::atomic<std::uint64_t> news_{
     0}; ///< how often `changed_` was notified: written under the lock
-  adaptive_spin crowd_{};
+  adaptive_spin spin_{};
   supervised_threads threads_;
   std::vector<slot> slots_; ///< by replica
   std::optional<failure> failed_{};

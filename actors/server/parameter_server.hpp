@@ -15,7 +15,8 @@ namespace troupe {
 
 struct server_actor_options {
   member_options member{};
-  /// The shards; shared with the server's thread, or with the threads of the same process.
+  /// The shards; shared with the server's event loop, or with the compute threads of the same
+  /// process.
   std::shared_ptr<shard_store> store{};
   /// Told the incarnation once it is known, so that the data plane can refuse messages for an
   /// earlier one.
@@ -24,8 +25,8 @@ struct server_actor_options {
   std::function<void(const task_id&, std::uint32_t counter)> on_fence{};
 };
 
-/// Owns the sessions of a server: joins, obeys the highest term, makes shards, settles ledgers,
-/// takes snapshots. Pushes and pulls never pass its mailbox: threads work on the store.
+/// Owns a server from its joining to its end: joins, obeys the highest term, makes shards, settles
+/// ledgers, takes snapshots. Pushes and pulls never pass its mailbox: threads work on the store.
 class parameter_server_state {
 public:
   using interface = parameter_server_actor;

@@ -66,7 +66,7 @@ void server_event_loop::stop() {
 
 void server_event_loop::set_incarnation(const incarnation& self) {
   admission_->set_incarnation(self);
-  check_again_.store(true, std::memory_order_release); // channels to the session before end
+  check_again_.store(true, std::memory_order_release); // channels to the earlier incarnation end
   channels_.poller()->wake();
 }
 

@@ -55,7 +55,7 @@ struct snapshot_entry {
 /// server.old_term_dropped. Events: what changed it, for checkers.
 class shard_store final : private piece_gate {
 public:
-  /// Cuts kept at a time.
+  /// Snapshots kept at a time.
   static constexpr std::size_t snapshots_max = 4;
 
   /// `trace` may be null; it outlives the store.

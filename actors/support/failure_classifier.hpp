@@ -20,8 +20,8 @@ enum class verdict : std::uint8_t {
   fatal = 3,       ///< any other failure: the error of the batch
 };
 
-/// Whether the worker's device failed: other workers shall run the closure. Each time is a failed
-/// attempt against it, which finds one that breaks one device after the other.
+/// Whether the worker's device failed: other workers shall run the closure. Each time counts as a
+/// failed attempt of the closure, which finds one that breaks one device after the other.
 bool is_fault_of_the_device(errc code);
 
 /// Whether an error is of the way to a task: the task may be well, and the next try reach it.

@@ -36,12 +36,12 @@ worker_state::worker_state(interface::pointer self, const environment& env,
              .threads = [this] { return executor_->status(); }}} {
   // the threads must not keep the actor alive: they would hold each other
   auto weak = caf::actor_cast<caf::weak_actor_ptr>(self_handle<worker_actor>(self_));
-  executor_ = std::make_shared<worker_executor>(env_, options_.threads, [weak] {
+  executor_ = std::make_shared<worker_executor>(env_, options_.executor, [weak] {
     if (auto strong = weak.lock())
       tell_here(caf::actor_cast<worker_actor>(strong), thread_progress{});
   });
-  if (options_.threads_out)
-    *options_.threads_out = executor_;
+  if (options_.executor_out)
+    *options_.executor_out = executor_;
 }
 
 worker_state::~worker_state() { executor_->stop(); }
@@ -169,7 +169,7 @@ void worker_state::ask_variable(variable_spec wanted,
   if (!coordinator_)
     return reply->set(make_failure(errc::cancelled, "the worker is no longer a member"));
   const auto limit =
-    std::chrono::duration_cast<std::chrono::milliseconds>(options_.threads.request_max);
+    std::chrono::duration_cast<std::chrono::milliseconds>(options_.executor.request_max);
   const auto asked = env_.clock.now();
   ask(
     self_, coordinator_, limit, request_variable{.header = member_.header(), .wanted = wanted},

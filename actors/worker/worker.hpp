@@ -16,7 +16,7 @@ namespace troupe {
 
 struct worker_actor_options {
   member_options member{};
-  worker_executor_options threads{};
+  worker_executor_options executor{};
   /// Ways to servers and blobs for one session. `current` tells where the servers are, now and
   /// after every change; `data_address` is the coordinator's, empty within one process.
   std::function<worker_routes(std::shared_ptr<const std::function<view()>> current,
@@ -32,8 +32,8 @@ struct worker_actor_options {
   /// Takes a line for whoever looks after this process, before it ends by itself; may be null.
   std::function<void(const std::string& line)> say{};
   std::uint64_t check_ms = 50; ///< how often threads are checked for hung steps
-  /// Set to the threads, for whoever joins them at the end.
-  std::shared_ptr<std::shared_ptr<worker_executor>> threads_out{};
+  /// Set to the executor, for whoever joins its threads at the end.
+  std::shared_ptr<std::shared_ptr<worker_executor>> executor_out{};
 };
 
 /// A worker: a member that owns compute threads and the resources that steps use there. Turns

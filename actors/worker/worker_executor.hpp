@@ -75,7 +75,8 @@ public:
   void recall(std::uint32_t count);
   void cancel(const std::vector<closure_id>& ids, std::uint64_t grace_ms);
   /// Gives up threads whose step is past its deadline or a cancel's grace: reports them and
-  /// replaces the thread. Why the first of them was given up; none when none was.
+  /// replaces the thread. Why the first of them was given up; none when none was, and none
+  /// once closed: `join` gives them up then.
   std::optional<failure> give_up_hung();
   /// Whether no thread is left: all that could be replaced were, and hung as well.
   bool exhausted() const;
@@ -85,6 +86,7 @@ public:
   /// Whether what is in the outbox shall wait for more. If so, `progress` is called again when it
   /// no longer shall; the caller sees to it that it doesn't wait for a long step.
   bool wait_for_more_ends();
+  /// What the threads are at; empty once closed.
   std::vector<thread_status> status() const;
 
   // -- the runtime --

@@ -1,4 +1,4 @@
-// The second half of worker_executor.cpp: what runs on the compute threads.
+// What a worker's executor runs on its compute threads.
 #include <troupe/actors/worker/worker_executor.hpp>
 
 #include <memory>
@@ -23,7 +23,7 @@ struct worker_executor::thread_state {
 void worker_executor::start_thread(std::uint32_t place) {
   threads_.start(
     place,
-    "compute." + std::to_string(options_.task.index) + "." + std::to_string(threads_.number(place)),
+    "worker." + std::to_string(options_.task.index) + "." + std::to_string(threads_.number(place)),
     [self = shared_from_this()](const post& mine) { self->serve(mine); });
 }
 

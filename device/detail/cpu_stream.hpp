@@ -14,7 +14,7 @@
 /// Streams and events of a CPU.
 namespace troupe::detail {
 
-/// The state that all streams and events of a CPU table share: one lock, since what they do under
+/// The state that all streams and events of a CPU backend share: one lock, since what they do under
 /// it is a few moves.
 struct cpu_shared {
   explicit cpu_shared(const environment& e) : env{e}, changed{e.waits.make_point()} {}

@@ -14,24 +14,26 @@ pool_backend backend_of(device_core& core, bool host) {
   auto* c = &core; // the pool is a part of it
   pool_backend out;
   if (host) {
-    out.allocate = [c](std::size_t bytes, void*& to) { return c->table->allocate_host(bytes, to); };
-    out.release = [c](void* memory) { return c->table->release_host(memory); };
+    out.allocate = [c](std::size_t bytes, void*& to) {
+      return c->backend->allocate_host(bytes, to);
+    };
+    out.release = [c](void* memory) { return c->backend->release_host(memory); };
   } else {
     out.allocate = [c](std::size_t bytes, void*& to) {
-      return c->table->allocate(c->id.index, bytes, to);
+      return c->backend->allocate(c->id.index, bytes, to);
     };
-    out.release = [c](void* memory) { return c->table->release(c->id.index, memory); };
+    out.release = [c](void* memory) { return c->backend->release(c->id.index, memory); };
   }
   out.record_event = [c](native_stream stream, native_event& to) {
     auto answer = c->take_event(to);
     if (answer.ok()) {
-      answer = c->table->record(stream, to);
+      answer = c->backend->record(stream, to);
       if (!answer.ok())
         c->return_event(std::exchange(to, {}));
     }
     return answer;
   };
-  out.passed = [c](native_event event) { return c->table->query(event); };
+  out.passed = [c](native_event event) { return c->backend->query(event); };
   out.drop = [c](native_event event) { c->return_event(event); };
   return out;
 }
@@ -41,12 +43,12 @@ pool_backend backend_of(device_core& core, bool host) {
 device_core::device_core(const environment& e, std::shared_ptr<device_backend> t,
                          std::uint32_t index, device_options o)
   : env{e},
-    table{std::move(t)},
-    id{table->kind(), index},
+    backend{std::move(t)},
+    id{backend->kind(), index},
     options{o},
     pool{backend_of(*this, false), o.pool},
     host_pool{backend_of(*this, true), o.host_pool},
-    poller{std::make_shared<event_poller>(e, table, id, health, o.poll_every, o.hang_after)},
+    poller{std::make_shared<event_poller>(e, backend, id, health, o.poll_every, o.hang_after)},
     calls{e},
     returns{e} {}
 
@@ -74,10 +76,10 @@ std::optional<failure> device_core::refuse(const char* what, const call_pass& pa
 }
 
 failure device_core::fail(const std::string& stream, const char* operation, device_answer answer) {
-  // A number that the table does not know may be a mere no of a GPU's runtime. What ends the device
-  // is told by every later call.
+  // A number that the backend does not know may be a mere no of a GPU's runtime. What ends the
+  // device is told by every later call.
   if (answer.status == device_status::failed && id.kind == device_kind::gpu
-      && table->health(id.index).ok())
+      && backend->health(id.index).ok())
     answer.status = device_status::invalid;
   auto why = device_failure(id, stream, operation, answer);
   if (!is_final(answer.status) || health->fail(why))
@@ -94,7 +96,7 @@ device_answer device_core::take_event(native_event& out) {
       return {};
     }
   }
-  auto answer = table->make_event(id.index, out);
+  auto answer = backend->make_event(id.index, out);
   if (answer.ok()) {
     std::lock_guard lock{mutex};
     ++events_made;
@@ -113,7 +115,7 @@ void device_core::return_event(native_event event) {
   --events_made;
   lock.unlock();
   bind();
-  (void)table->drop_event(event);
+  (void)backend->drop_event(event);
 }
 
 void device_core::release_all() {
@@ -132,9 +134,9 @@ void device_core::release_all() {
   }
   // Without the lock: a CPU stream goes once its thread has, which may be about to return an event.
   for (auto event : events)
-    (void)table->drop_event(event);
+    (void)backend->drop_event(event);
   for (auto& s : gone)
-    (void)table->drop_stream(s->native);
+    (void)backend->drop_stream(s->native);
 }
 
 void device_core::abandon_all() {
@@ -177,7 +179,7 @@ void stream_state::settled(std::uint64_t place) {
 
 device_answer event_state::record() {
   auto answer = core->take_event(native);
-  return answer.ok() ? core->table->record(stream->native, native) : answer;
+  return answer.ok() ? core->backend->record(stream->native, native) : answer;
 }
 
 std::optional<failure> event_state::broken() {

@@ -74,14 +74,14 @@ struct device_core : std::enable_shared_from_this<device_core> {
   /// Called by the poller: every `check_every` an event behind what each stream holds, so that what
   /// hangs is found though nobody waits for it.
   void probe_streams(time_point now);
-  void bind() { (void)table->bind(id.index); }
+  void bind() { (void)backend->bind(id.index); }
   /// Gives all that is known back to the device. @pre nothing runs, and both gates are shut
   void release_all();
   /// Leaves everything behind and traces it.
   void abandon_all();
 
   const environment env;
-  const std::shared_ptr<device_backend> table;
+  const std::shared_ptr<device_backend> backend;
   const device_id id;
   const device_options options;
   device_facts facts{};

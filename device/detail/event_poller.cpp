@@ -25,11 +25,11 @@ void keep_for_ever(std::shared_ptr<event_poller> what) {
 
 } // namespace
 
-event_poller::event_poller(const environment& env, std::shared_ptr<device_backend> table,
+event_poller::event_poller(const environment& env, std::shared_ptr<device_backend> backend,
                            device_id id, std::shared_ptr<device_health> health, duration poll_every,
                            duration hang_after)
   : env_{env},
-    table_{std::move(table)},
+    backend_{std::move(backend)},
     id_{id},
     health_{std::move(health)},
     poll_every_{poll_every},
@@ -37,7 +37,7 @@ event_poller::event_poller(const environment& env, std::shared_ptr<device_backen
     changed_{env.waits.make_point()} {}
 
 void event_poller::run() {
-  (void)table_->bind(id_.index);
+  (void)backend_->bind(id_.index);
   last_round_ = env_.clock.now();
   for (;;) {
     round();
@@ -63,7 +63,7 @@ void event_poller::round() {
   last_round_ = now;
   ++rounds_;
   if (health_->is_well())
-    if (auto answer = table_->health(id_.index); !answer.ok())
+    if (auto answer = backend_->health(id_.index); !answer.ok())
       health_->fail(device_failure(id_, {}, nullptr, answer));
   for (auto& check : checks_)
     check(now);
@@ -99,7 +99,7 @@ std::optional<result<void>> event_poller::look(const entry& open) {
   auto& e = *open.event;
   if (auto why = e.broken())
     return result<void>{std::move(*why)};
-  const auto answer = table_->query(e.native);
+  const auto answer = backend_->query(e.native);
   if (answer.status == device_status::not_ready) {
     if (open.age < hang_after_)
       return std::nullopt;

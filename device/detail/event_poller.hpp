@@ -32,7 +32,7 @@ public:
     bool seen = false;
   };
 
-  event_poller(const environment& env, std::shared_ptr<device_backend> table, device_id id,
+  event_poller(const environment& env, std::shared_ptr<device_backend> backend, device_id id,
                std::shared_ptr<device_health> health, duration poll_every, duration hang_after);
 
   /// The thread's body: until `stop`.
@@ -68,7 +68,7 @@ private:
   std::optional<result<void>> look(const entry& e);
 
   const environment env_;
-  const std::shared_ptr<device_backend> table_;
+  const std::shared_ptr<device_backend> backend_;
   const device_id id_;
   const std::shared_ptr<device_health> health_;
   const duration poll_every_;

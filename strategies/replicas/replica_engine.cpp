@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <troupe/actors/replicas/worker_rendezvous.hpp>
+#include <troupe/actors/replicas/worker_meeting.hpp>
 #include <troupe/core/promise.hpp>
 #include <troupe/device/context.hpp>
 #include <troupe/messages/devices.hpp>

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include <troupe/actors/replicas/worker_rendezvous.hpp>
+#include <troupe/actors/replicas/worker_meeting.hpp>
 #include <troupe/core/failure_codec.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 #include <troupe/transport/collective_group.hpp>

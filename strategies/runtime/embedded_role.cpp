@@ -78,8 +78,8 @@ void embedded_role::start_worker(std::uint32_t index, const process_devices& dev
                                  const std::shared_ptr<std::atomic<std::uint32_t>>& alive) {
   const task_id task{.job = job_kind::worker, .index = index};
   auto& local = members_.emplace_back(context_.host.env(), task);
-  auto threads = devices.threads_of(task, first_thread(index));
-  threads.quiet_batch = 16;
+  auto executor = devices.threads_of(task, first_thread(index));
+  executor.quiet_batch = 16;
   const auto routes = [stores = stores_](auto, const std::string&) {
     return worker_routes{.connect = [stores](std::uint32_t server, const origin&, term_no) {
       return reach_store<server_link, local_server_link>(stores, server);
@@ -87,9 +87,9 @@ void embedded_role::start_worker(std::uint32_t index, const process_devices& dev
   };
   const auto actor = spawn_worker(context_.host.system(), context_.host.env(),
                                   {.member = settings_of(local),
-                                   .threads = std::move(threads),
+                                   .executor = std::move(executor),
                                    .routes = routes,
-                                   .threads_out = local.take_threads()});
+                                   .executor_out = local.take_threads()});
   context_.ends.follow(actor);
   follow_worker(actor, local, alive);
   devices.watch(first_thread(index), actor);

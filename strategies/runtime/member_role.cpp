@@ -104,11 +104,11 @@ step_needs worker_role::needs() const { return {.threads = context().options.thr
 
 worker_actor_options worker_role::settings(const process_devices& devices) {
   auto& local = make_local();
-  auto threads = devices.threads_of(task(), 0);
-  threads.report_batch = 48;
+  auto executor = devices.threads_of(task(), 0);
+  executor.report_batch = 48;
   return {
     .member = networked_settings(),
-    .threads = std::move(threads),
+    .executor = std::move(executor),
     .routes = [this](auto current,
                      const std::string& data_address) { return routes(current, data_address); },
     .dial =
@@ -122,7 +122,7 @@ worker_actor_options worker_role::settings(const process_devices& devices) {
       },
     .own_process = true,
     .say = context().host.notices(context().options),
-    .threads_out = local.take_threads()};
+    .executor_out = local.take_threads()};
 }
 
 void worker_role::start(process_devices& devices, runtime_services&) {

@@ -42,11 +42,11 @@ result<std::unique_ptr<snapshot_reader>> server_dialer::open_snapshot_reader(con
   auto peer = peer_of(server, index, program_origin(), term);
   if (!peer)
     return peer.error();
-  auto caller =
+  auto client =
     server_rpc::connect(env_, *peer, after(env_.clock.now(), request_timeout_), request_timeout_);
-  if (!caller)
-    return caller.error();
-  return std::unique_ptr<snapshot_reader>{std::move(*caller)};
+  if (!client)
+    return client.error();
+  return std::unique_ptr<snapshot_reader>{std::move(*client)};
 }
 
 } // namespace troupe::detail

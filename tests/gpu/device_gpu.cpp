@@ -21,8 +21,8 @@ GPU_TEST("gpu: facts") {
 }
 
 GPU_TEST("gpu: there is no device of a number that is too high") {
-  auto count = here().table->count().value_or_throw();
-  auto none = device::open(here().env, here().table, count);
+  auto count = here().backend->count().value_or_throw();
+  auto none = device::open(here().env, here().backend, count);
   REQUIRE(!none);
   CHECK(none.error().code == errc::device_unavailable);
 }

@@ -24,7 +24,7 @@ struct machine {
   machine() {
     auto found = make_cuda_backend(env);
     if (found)
-      table = std::move(*found);
+      backend = std::move(*found);
     else
       std::printf("skipped: %s\n", to_string(found.error()).c_str());
   }
@@ -32,7 +32,7 @@ struct machine {
   std::unique_ptr<data_transport> transport = make_memory_transport(ports->waits());
   environment env{ports->clock(),   ports->random(), ports->storage(),
                   ports->threads(), ports->waits(),  *transport};
-  std::shared_ptr<device_backend> table{};
+  std::shared_ptr<device_backend> backend{};
 };
 
 inline machine& here() {
@@ -40,10 +40,10 @@ inline machine& here() {
   return all;
 }
 
-inline bool no_gpu() { return here().table == nullptr; }
+inline bool no_gpu() { return here().backend == nullptr; }
 
 inline std::shared_ptr<device> open_gpu() {
-  return device::open(here().env, here().table, 0).value_or_throw();
+  return device::open(here().env, here().backend, 0).value_or_throw();
 }
 
 inline void closes_well(const std::shared_ptr<device>& d) {

@@ -31,8 +31,8 @@ struct gpu_machine {
       port.cpus = make_cpu_backend(env, {.devices = cpus});
     env.devices = &port;
   }
-  fake_backend& table() { return *port.gpus; }
-  const fake_backend& table() const { return *port.gpus; }
+  fake_backend& backend() { return *port.gpus; }
+  const fake_backend& backend() const { return *port.gpus; }
   runtime_host here() { return {*system, env, {}}; }
 
   struct both final : device_port {

@@ -297,8 +297,8 @@ private:
 
   void seat(group_door::caller who, const group_hello& hello) {
     peer& at = peers_[hello.from];
-    if (hello.session
-        != at.session) { // another process: nothing pairs with what the one before said
+    // Another process: nothing pairs with what the one before said.
+    if (hello.session != at.session) {
       at.channels = {};
       at.attempt = at.data_attempt = 0;
       at.ready = false;

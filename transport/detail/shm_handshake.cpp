@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t parts_max = 64;
 
-failure no_door(errc code, const std::string& endpoint) {
-  return make_failure(code, "door of " + endpoint + ": " + std::strerror(errno));
+failure no_handshake(errc code, const std::string& endpoint) {
+  return make_failure(code, "handshake of " + endpoint + ": " + std::strerror(errno));
 }
 
 // A name without a file: its first byte is 0.
@@ -58,13 +58,13 @@ bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == 
 
 } // namespace
 
-// --- doors
+// --- listening sockets
 
-result<owned_fd> open_handshake(const std::string& endpoint) {
+result<owned_fd> listen_handshake(const std::string& endpoint) {
   owned_fd out = make_socket();
   const handshake_address name{endpoint};
   if (!out || ::bind(out.get(), name.get(), name.size) != 0 || ::listen(out.get(), SOMAXCONN) != 0)
-    return no_door(errc::unavailable, endpoint);
+    return no_handshake(errc::unavailable, endpoint);
   return out;
 }
 
@@ -72,18 +72,19 @@ result<owned_fd> connect_handshake(const std::string& endpoint) {
   owned_fd out = make_socket();
   const handshake_address name{endpoint};
   if (!out)
-    return no_door(errc::unavailable, endpoint);
+    return no_handshake(errc::unavailable, endpoint);
   if (::connect(out.get(), name.get(), name.size) != 0)
-    return no_door(errno == ECONNREFUSED ? errc::connect_failed : errc::unavailable, endpoint);
+    return no_handshake(errno == ECONNREFUSED ? errc::connect_failed : errc::unavailable, endpoint);
   // Anybody can take a name; what is behind it must be of the same user.
   if (!peer_of(out.get()).same_user)
-    return make_failure(errc::unavailable, "door of " + endpoint + ": it belongs to another user");
+    return make_failure(errc::unavailable,
+                        "handshake of " + endpoint + ": it belongs to another user");
   return out;
 }
 
-owned_fd accept_handshake(int door) {
+owned_fd accept_handshake(int listening) {
   for (;;) {
-    owned_fd out{::accept4(door, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+    owned_fd out{::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (out || (errno != EINTR && errno != ECONNABORTED))
       return out;
   }

@@ -15,13 +15,14 @@
 /// nothing of them is left in a file system. Descriptors are close-on-exec and never block.
 namespace troupe::detail {
 
-/// Opens the door that belongs to the TCP endpoint "127.0.0.1:4711". `unavailable` says why not.
-result<owned_fd> open_handshake(const std::string& endpoint);
-/// Connects to the door of an endpoint. `connect_failed`: there is none; `unavailable`: it is
-/// another user's, or any other reason.
+/// Opens the listening socket that belongs to the TCP endpoint "127.0.0.1:4711". `unavailable` says
+/// why not.
+result<owned_fd> listen_handshake(const std::string& endpoint);
+/// Connects to the listening socket of an endpoint. `connect_failed`: there is none; `unavailable`:
+/// it is another user's, or any other reason.
 result<owned_fd> connect_handshake(const std::string& endpoint);
-/// The connection of a caller that waits at the door; an empty descriptor without one.
-owned_fd accept_handshake(int door);
+/// The connection of a caller that waits at a listening socket; an empty descriptor without one.
+owned_fd accept_handshake(int listening);
 
 /// The peer's process number where this process sees it, 0 when it does not; and whether it is of
 /// the same user.

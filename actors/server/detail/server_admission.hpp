@@ -22,8 +22,8 @@ public:
   /// `store`: whose terms and fences count as well; null: none.
   server_admission(std::string cluster, std::string token, std::shared_ptr<shard_store> store);
 
-  /// Sets whom a hello may mean. Fences of the session before are forgotten: the view that comes
-  /// with the new one names those that hold.
+  /// Sets whom a hello may mean. Fences of the earlier incarnation are forgotten: the view that
+  /// comes with the new one names those that hold.
   void set_incarnation(const incarnation& self);
   /// Fences incarnations of `task` up to `counter`.
   void fence(const task_id& task, std::uint32_t counter);

@@ -185,7 +185,7 @@ result<void> server_session::on_hello() {
   from_.task = hello->task;
   from_.inc = hello->inc;
   term_ = hello->term;
-  // As whom it was just found to be meant: a new session of ours ends the session.
+  // As whom it was just found to be meant: a new incarnation of ours ends the session.
   as_ = hello->receiver.counter != 0 ? hello->receiver : admission_.self();
   answer(data_kind::welcome, encode_meta(welcome_meta{as_}));
   return {};

@@ -14,12 +14,12 @@
 
 namespace troupe {
 
-/// A channel of a server's thread: reads its frames, works on the store and the blobs, answers. On
-/// the thread's thread. A frame that breaks the protocol is answered by a refusal, and ends the
+/// A channel of a `server_event_loop`: reads its frames, works on the store and the blobs, answers.
+/// On the loop's thread. A frame that breaks the protocol is answered by a refusal, and ends the
 /// channel.
 class server_session : public served_channel {
 public:
-  /// What all sessions of a thread share; outlives them.
+  /// What all sessions of an event loop share; outlives them.
   struct context {
     const environment& env;
     const server_event_loop_options& options;
@@ -32,7 +32,7 @@ public:
 
   channel& wire() { return *wire_; }
   void close() { wire_->close(); }
-  /// Serves some frames. True when there is more to do without waiting. `now`: of the thread's
+  /// Serves some frames. True when there is more to do without waiting. `now`: of the loop's
   /// turn.
   bool serve(time_point now);
   channel_wait wait() const;

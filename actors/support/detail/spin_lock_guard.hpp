@@ -6,7 +6,7 @@ namespace troupe::detail {
 
 /// Takes a lock that is held for tens of microseconds at most. Going to sleep for it and being
 /// woken costs more than that, so it looks for a while first; then it sleeps like any other. For
-/// threads.
+/// compute threads and threads of the program, never in an actor's handler.
 class spin_lock_guard {
 public:
   explicit spin_lock_guard(std::mutex& m) : lock_{m, std::defer_lock} {

@@ -9,7 +9,7 @@
 #include <caf/fwd.hpp>
 
 #include <troupe/actors/devices/device_plane.hpp>
-#include <troupe/actors/replicas/worker_rendezvous.hpp>
+#include <troupe/actors/replicas/worker_meeting.hpp>
 #include <troupe/core/environment.hpp>
 
 namespace troupe::detail {

@@ -1,4 +1,4 @@
-// Goal: the CPU table refuses what the CUDA table refuses. Method: each function that takes a
+// Goal: the CPU backend refuses what the CUDA backend refuses. Method: each function that takes a
 // device or a rank, with one that there is not; operations that throw what is no std::exception.
 
 #include "support.hpp"
@@ -13,32 +13,32 @@ device_op throwing(const char* name) {
 
 } // namespace
 
-TEST_CASE("tables: a CPU device that there is not is refused by every function, as a GPU is") {
+TEST_CASE("backends: a CPU device that there is not is refused by every function, as a GPU is") {
   fixture f;
-  const auto table = make_cpu_backend(f.env(), {.devices = 2});
+  const auto backend = make_cpu_backend(f.env(), {.devices = 2});
   constexpr std::uint32_t none = 2;
-  const auto facts = table->describe(none);
+  const auto facts = backend->describe(none);
   REQUIRE(!facts);
   CHECK(facts.error().code == errc::device_unavailable);
   CHECK(facts.error().text.find("cpu:2") != std::string::npos);
   void* memory = nullptr;
   native_stream stream;
   native_event event;
-  CHECK(table->bind(none).status == device_status::unavailable);
-  CHECK(table->allocate(none, 8, memory).status == device_status::unavailable);
-  CHECK(table->make_stream(none, "none", stream).status == device_status::unavailable);
-  CHECK(table->make_event(none, event).status == device_status::unavailable);
+  CHECK(backend->bind(none).status == device_status::unavailable);
+  CHECK(backend->allocate(none, 8, memory).status == device_status::unavailable);
+  CHECK(backend->make_stream(none, "none", stream).status == device_status::unavailable);
+  CHECK(backend->make_event(none, event).status == device_status::unavailable);
   CHECK(stream.handle == nullptr);
   CHECK(event.handle == nullptr);
-  REQUIRE(table->allocate(0, 8, memory).ok());
-  CHECK(table->release(none, memory).status == device_status::unavailable);
-  CHECK(table->release(0, memory).ok());
+  REQUIRE(backend->allocate(0, 8, memory).ok());
+  CHECK(backend->release(none, memory).status == device_status::unavailable);
+  CHECK(backend->release(0, memory).ok());
 }
 
-TEST_CASE("tables: a rank that is not in the group opens no communicator") {
+TEST_CASE("backends: a rank that is not in the group opens no communicator") {
   fixture f;
-  const auto table = make_cpu_backend(f.env(), {.devices = 1});
-  auto* collectives = table->collectives();
+  const auto backend = make_cpu_backend(f.env(), {.devices = 1});
+  auto* collectives = backend->collectives();
   REQUIRE(collectives != nullptr);
   unique_id key;
   REQUIRE(collectives->get_unique_id(key).ok());
@@ -47,7 +47,7 @@ TEST_CASE("tables: a rank that is not in the group opens no communicator") {
   CHECK(comm.handle == nullptr);
 }
 
-TEST_CASE("tables: an operation that throws what is no std::exception fails, and nothing else") {
+TEST_CASE("backends: an operation that throws what is no std::exception fails, and nothing else") {
   fixture f;
   auto cpu = device::open(f.env(), make_cpu_backend(f.env()), 0, quick()).value_or_throw();
   auto stream = cpu->make_stream("compute").value_or_throw();

@@ -9,7 +9,7 @@ namespace {
 
 using namespace device_test;
 
-/// Some devices of one table in one group.
+/// Some devices of one backend in one group.
 struct group_of {
   explicit group_of(fixture& f, std::uint32_t n) {
     for (std::uint32_t i = 0; i < n; ++i) {
@@ -58,7 +58,7 @@ TEST_CASE("comm: two devices sum, behind what their streams hold") {
   for (auto& d : g.devices)
     CHECK(d->close(2s));
   g.streams.clear();
-  CHECK(f.table->census() == fake_census{});
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("comm fault 01: a member that never comes ends the opening at its deadline") {
@@ -73,7 +73,7 @@ TEST_CASE("comm fault 01: a member that never comes ends the opening at its dead
 TEST_CASE("comm fault 02: the library refuses to open") {
   fixture f;
   group_of g{f, 1};
-  f.table->plant({.function = "comm_open", .answer = {.status = device_status::invalid}});
+  f.backend->plant({.function = "comm_open", .answer = {.status = device_status::invalid}});
   names(failure_of(g.devices[0]->comms().open(first, g.key, 1, 0, 1s)), errc::collective_failed,
         {"gpu:0", "epoch 1"});
   g.streams.clear();
@@ -159,14 +159,14 @@ TEST_CASE("comm fault 06: an abort that hangs ends the device, not the process")
   fixture f{{.devices = 2}};
   group_of g{f, 2};
   auto comms = g.open(first);
-  f.table->plant({.function = "comm_abort", .device = 0, .hang = true});
+  f.backend->plant({.function = "comm_abort", .device = 0, .hang = true});
   g.devices[0]->comms().revoke(first, "worker:1 is lost");
   REQUIRE(comes_true(f.env(), [&] { return g.devices[0]->why_failed().has_value(); }));
   names(*g.devices[0]->why_failed(), errc::device_timeout, {"gpu:0", "epoch 1", "abort hangs"});
   CHECK(!g.devices[0]->close(2s));
   CHECK(!g.devices[1]->why_failed());
   CHECK(g.devices[1]->close(2s));
-  f.table->release_hangs();
+  f.backend->release_hangs();
 }
 
 TEST_CASE("comm fault 07: closing does not wait for an abort for ever") {
@@ -175,9 +175,9 @@ TEST_CASE("comm fault 07: closing does not wait for an abort for ever") {
   fixture f{{.devices = 2}, how};
   group_of g{f, 2};
   auto comms = g.open(first);
-  f.table->plant({.function = "comm_abort", .device = 0, .hang = true});
+  f.backend->plant({.function = "comm_abort", .device = 0, .hang = true});
   names(failure_of(g.devices[0]->close(100ms)), errc::device_timeout, {"gpu:0", "abort hangs"});
-  f.table->release_hangs();
+  f.backend->release_hangs();
   CHECK(g.devices[1]->close(2s));
 }
 
@@ -185,13 +185,13 @@ TEST_CASE("comm fault 08: a communicator that breaks by itself is aborted") {
   fixture f{{.devices = 2}};
   group_of g{f, 2};
   auto comms = g.open(first);
-  f.table->plant(
+  f.backend->plant(
     {.function = "comm_status",
      .device = 0,
      .answer = {.status = device_status::invalid, .native = 6, .text = "remote error"}});
   REQUIRE(comes_true(f.env(), [&] { return comms[0]->broken().has_value(); }));
   names(*comms[0]->broken(), errc::collective_failed, {"gpu:0", "epoch 1", "remote error", "6"});
-  CHECK(comes_true(f.env(), [&] { return f.table->calls("comm_abort") == 1; }));
+  CHECK(comes_true(f.env(), [&] { return f.backend->calls("comm_abort") == 1; }));
   CHECK(!g.devices[0]->why_failed());
   for (auto& each : g.devices)
     CHECK(each->close(2s));
@@ -202,7 +202,7 @@ TEST_CASE("comm fault 09: a collective that can't be started breaks its group") 
   group_of g{f, 1};
   auto comms = g.open(first);
   std::vector<float> x(8, 1.0f);
-  f.table->plant({.function = "comm_all_reduce", .answer = {.status = device_status::invalid}});
+  f.backend->plant({.function = "comm_all_reduce", .answer = {.status = device_status::invalid}});
   names(failure_of(g.devices[0]->comms().all_reduce(*comms[0], g.streams[0], x.data(), 8)),
         errc::collective_failed, {"gpu:0", "all_reduce"});
   CHECK(comms[0]->broken());
@@ -215,7 +215,7 @@ TEST_CASE("comm fault 10: the device is lost in the middle of a collective") {
   auto comms = g.open(first);
   std::vector<float> x(8, 1.0f);
   auto e = g.devices[0]->comms().all_reduce(*comms[0], g.streams[0], x.data(), 8).value_or_throw();
-  f.table->lose(0);
+  f.backend->lose(0);
   names(failure_of(g.devices[0]->wait(e, long_enough)), errc::device_lost, {"gpu:0"});
   CHECK(!g.devices[0]->close(2s));
   CHECK(g.devices[1]->close(2s));
@@ -238,11 +238,11 @@ TEST_CASE("comm fault 11: an epoch that was revoked takes no new members") {
 TEST_CASE("comm: CPU devices sum through the in-process reduction, and a revoke frees them") {
   counting_tracer traced;
   fixture f; // for its environment
-  auto table = make_cpu_backend(f.env(), {.devices = 2});
+  auto backend = make_cpu_backend(f.env(), {.devices = 2});
   std::vector<std::shared_ptr<device>> devices;
   std::vector<device_stream> streams;
   for (std::uint32_t i = 0; i < 2; ++i) {
-    devices.push_back(device::open(f.env(), table, i, quick()).value_or_throw());
+    devices.push_back(device::open(f.env(), backend, i, quick()).value_or_throw());
     streams.push_back(devices[i]->make_stream("reduce").value_or_throw());
   }
   auto key = devices[0]->comms().get_unique_id().value_or_throw();

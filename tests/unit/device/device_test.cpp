@@ -117,7 +117,7 @@ TEST_CASE("device: an event is used again for the next record, and old handles d
   auto s = d->make_stream("compute").value_or_throw();
   for (int i = 0; i < 1000; ++i)
     REQUIRE(d->wait(d->submit(s, nothing()).value_or_throw(), long_enough));
-  CHECK(f.table->calls("make_event") <= 2);
+  CHECK(f.backend->calls("make_event") <= 2);
   f.closes_clean(d);
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("pool: the same stream gets a block back at once, another only when it
   fixture f{{}, how};
   auto d = f.open();
   auto a = d->make_stream("a").value_or_throw(), b = d->make_stream("b").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto m = d->allocate(4096, a).value_or_throw();
   void* const first = m.data();
   REQUIRE(d->submit(a, nothing("spin"))); // uses it, and does not end yet
@@ -150,7 +150,7 @@ TEST_CASE("pool: the same stream gets a block back at once, another only when it
   m = d->allocate(4096, a).value_or_throw();
   CHECK(m.data() == first);
   m = {};
-  f.table->release_hangs();
+  f.backend->release_hangs();
   REQUIRE(d->wait(d->record_event(a).value_or_throw(), long_enough));
   auto again = d->allocate(4096, b).value_or_throw();
   CHECK(again.data() == first);
@@ -169,7 +169,7 @@ TEST_CASE("pool: a block that another stream used too waits for both") {
   fixture f{{}, how};
   auto d = f.open();
   auto a = d->make_stream("a").value_or_throw(), b = d->make_stream("b").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto m = d->allocate(4096, a).value_or_throw();
   void* const first = m.data();
   m.used_on(b);
@@ -177,7 +177,7 @@ TEST_CASE("pool: a block that another stream used too waits for both") {
   m = {};
   auto other = d->allocate(4096, a).value_or_throw();
   CHECK(other.data() != first); // b may still write there
-  f.table->release_hangs();
+  f.backend->release_hangs();
   REQUIRE(d->wait(d->record_event(b).value_or_throw(), long_enough));
   REQUIRE(d->wait(d->record_event(a).value_or_throw(), long_enough));
   CHECK(d->allocate(4096, a).value_or_throw().data() == first);
@@ -213,7 +213,7 @@ TEST_CASE("tensor: a host tensor may be changed as soon as its copy was asked fo
   fixture f{{}, how};
   auto d = f.open();
   auto s = d->make_stream("copies").value_or_throw();
-  f.table->set_duration("copy", 5ms);
+  f.backend->set_duration("copy", 5ms);
   for (int round = 0; round < 5; ++round) {
     auto a = tensor::of<int>({3}, {1, 2, 3}), b = tensor::of<int>({3}, {4, 5, 6});
     auto first = device_tensor::from_host(d, s, a).value_or_throw();

@@ -11,34 +11,34 @@ using namespace device_test;
 
 TEST_CASE("fault 01: devices can't be counted") {
   fixture f;
-  f.table->plant({.function = "count", .answer = {.status = device_status::unavailable}});
-  names(failure_of(device::open(f.env(), f.table, 0)), errc::device_unavailable, {"unavailable"});
-  CHECK(f.table->census() == fake_census{});
+  f.backend->plant({.function = "count", .answer = {.status = device_status::unavailable}});
+  names(failure_of(device::open(f.env(), f.backend, 0)), errc::device_unavailable, {"unavailable"});
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("fault 02: there is no device of that number") {
   fixture f;
-  names(failure_of(device::open(f.env(), f.table, 3)), errc::device_unavailable,
+  names(failure_of(device::open(f.env(), f.backend, 3)), errc::device_unavailable,
         {"gpu:3", "number of devices of that kind: 1"});
 }
 
 TEST_CASE("fault 03: a device can't be described") {
   fixture f;
-  f.table->plant({.function = "describe", .answer = {.status = device_status::unavailable}});
-  names(failure_of(device::open(f.env(), f.table, 0)), errc::device_unavailable, {"gpu:0"});
+  f.backend->plant({.function = "describe", .answer = {.status = device_status::unavailable}});
+  names(failure_of(device::open(f.env(), f.backend, 0)), errc::device_unavailable, {"gpu:0"});
 }
 
 TEST_CASE("fault 04: a device can't be bound") {
   fixture f;
-  f.table->plant({.function = "bind", .answer = {.status = device_status::lost}});
-  names(failure_of(device::open(f.env(), f.table, 0)), errc::device_lost, {"gpu:0", "bind"});
-  CHECK(f.table->census() == fake_census{});
+  f.backend->plant({.function = "bind", .answer = {.status = device_status::lost}});
+  names(failure_of(device::open(f.env(), f.backend, 0)), errc::device_lost, {"gpu:0", "bind"});
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("fault 05: a stream can't be made, and the device goes on") {
   fixture f;
   auto d = f.open();
-  f.table->plant({.function = "make_stream", .answer = {.status = device_status::out_of_memory}});
+  f.backend->plant({.function = "make_stream", .answer = {.status = device_status::out_of_memory}});
   names(failure_of(d->make_stream("compute")), errc::device_memory,
         {"gpu:0", "'compute'", "make_stream"});
   CHECK(d->make_stream("compute"));
@@ -60,7 +60,7 @@ TEST_CASE("fault 07: an event can't be made") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
+  f.backend->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
   names(failure_of(d->submit(s, nothing("adam"))), errc::device_memory,
         {"gpu:0", "'compute'", "'adam'"});
   auto e = d->submit(s, nothing("adam")).value_or_throw();
@@ -120,7 +120,7 @@ TEST_CASE("fault 12: the driver breaks while it allocates") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant(
+  f.backend->plant(
     {.function = "allocate", .answer = {.status = device_status::failed, .native = 999}});
   names(failure_of(d->allocate(4096, s)), errc::device_lost, {"gpu:0", "allocate", "999"});
   names(failure_of(d->submit(s, nothing())), errc::device_lost, {"allocate"});
@@ -131,7 +131,7 @@ TEST_CASE("fault 13: a launch that the driver refuses ends nothing") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant(
+  f.backend->plant(
     {.function = "run",
      .answer = {
        .status = device_status::invalid, .native = 9, .text = "cudaErrorInvalidConfiguration"}});
@@ -146,7 +146,7 @@ TEST_CASE("fault 14: a launch that breaks the device is sticky") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "run", .answer = {.status = device_status::launch_failed}});
+  f.backend->plant({.function = "run", .answer = {.status = device_status::launch_failed}});
   names(failure_of(d->submit(s, nothing("adam"))), errc::launch_failed,
         {"gpu:0", "'compute'", "'adam'"});
   names(failure_of(d->allocate(16, s)), errc::launch_failed, {"'adam'"});
@@ -158,7 +158,7 @@ TEST_CASE("fault 15: an operation that breaks as it runs shows at the wait behin
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant(
+  f.backend->plant(
     {.function = "execute:softmax",
      .answer = {
        .status = device_status::launch_failed, .native = 700, .text = "cudaErrorIllegalAddress"}});
@@ -188,7 +188,7 @@ TEST_CASE("fault 17: a copy that the driver refuses") {
   auto s = d->make_stream("copies").value_or_throw();
   char from[8] = "1234567";
   auto to = d->allocate(8, s).value_or_throw();
-  f.table->plant({.function = "copy", .answer = {.status = device_status::invalid}});
+  f.backend->plant({.function = "copy", .answer = {.status = device_status::invalid}});
   names(failure_of(d->copy(s, to.data(), from, 8, copy_kind::host_to_device)),
         errc::invalid_argument, {"gpu:0", "'copies'", "'copy'"});
   names(failure_of(d->copy(s, nullptr, from, 8, copy_kind::host_to_device)), errc::invalid_argument,
@@ -207,7 +207,7 @@ TEST_CASE("fault 18: a copy that takes the device with it") {
   auto s = d->make_stream("copies").value_or_throw();
   char from[8] = {};
   auto to = d->allocate(8, s).value_or_throw();
-  f.table->plant({.function = "execute:copy", .answer = {.status = device_status::lost}});
+  f.backend->plant({.function = "execute:copy", .answer = {.status = device_status::lost}});
   auto e = d->copy(s, to.data(), from, 8, copy_kind::host_to_device).value_or_throw();
   names(failure_of(d->wait(e, long_enough)), errc::device_lost, {"gpu:0"});
   f.closes_abandoned(d, errc::device_lost);
@@ -217,7 +217,7 @@ TEST_CASE("fault 19: an event can't be recorded") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "record", .answer = {.status = device_status::failed}});
+  f.backend->plant({.function = "record", .answer = {.status = device_status::failed}});
   names(failure_of(d->submit(s, nothing("adam"))), errc::device_lost,
         {"gpu:0", "'compute'", "'adam'"});
   f.closes_abandoned(d, errc::device_lost);
@@ -229,7 +229,7 @@ TEST_CASE("fault 20: a stream can't be made to wait") {
   auto a = d->make_stream("compute").value_or_throw();
   auto b = d->make_stream("reduce").value_or_throw();
   auto e = d->submit(a, nothing("layer")).value_or_throw();
-  f.table->plant({.function = "depend", .answer = {.status = device_status::invalid}});
+  f.backend->plant({.function = "depend", .answer = {.status = device_status::invalid}});
   names(failure_of(d->wait_event(b, e)), errc::invalid_argument, {"gpu:0", "'reduce'", "'layer'"});
   e = {};
   f.closes_clean(d);
@@ -239,12 +239,12 @@ TEST_CASE("fault 21: an operation hangs, and the caller's patience ends first") 
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   names(failure_of(d->wait(e, 20ms)), errc::device_timeout,
         {"gpu:0", "'compute'", "'spin'", "20 ms"});
   CHECK(!d->why_failed()); // slow is not dead
-  f.table->release_hangs();
+  f.backend->release_hangs();
   CHECK(d->wait(e, long_enough));
   e = {};
   f.closes_clean(d);
@@ -254,7 +254,7 @@ TEST_CASE("fault 22: an operation that hangs for too long ends the device") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   names(failure_of(d->wait(e, long_enough)), errc::device_timeout,
         {"gpu:0", "'compute'", "'spin'", "hangs"});
@@ -265,7 +265,7 @@ TEST_CASE("fault 23: the poller sees a hang that nobody waits for") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   std::atomic<int> told{0};
   std::mutex mutex;
@@ -286,7 +286,7 @@ TEST_CASE("fault 24: a device falls off its bus while nothing is asked of it") {
   auto d = f.open();
   std::atomic<int> told{0};
   d->on_failure([&](const failure&) { ++told; });
-  f.table->lose(0);
+  f.backend->lose(0);
   REQUIRE(comes_true(f.env(), [&] { return told == 1; })); // the poller looks
   names(*d->why_failed(), errc::device_lost, {"gpu:0", "fell off its bus"});
   d->on_failure([&](const failure&) { ++told; }); // who comes late hears of it too
@@ -298,12 +298,12 @@ TEST_CASE("fault 25: a lost device ends every wait and every notification") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   std::atomic<int> told{0};
   for (int i = 0; i < 3; ++i)
     REQUIRE(d->notify(e, [&](const result<void>& out) { told += out ? 100 : 1; }));
-  f.table->lose(0);
+  f.backend->lose(0);
   names(failure_of(d->wait(e, long_enough)), errc::device_lost, {"gpu:0"});
   CHECK(comes_true(f.env(), [&] { return told == 3; }));
   f.closes_abandoned(d, errc::device_lost);
@@ -314,7 +314,7 @@ TEST_CASE("fault 26: one of two devices is lost, the other goes on") {
   auto a = f.open(0);
   auto b = f.open(1);
   auto s = b->make_stream("compute").value_or_throw();
-  f.table->lose(0);
+  f.backend->lose(0);
   REQUIRE(comes_true(f.env(), [&] { return a->why_failed().has_value(); }));
   auto e = b->submit(s, nothing()).value_or_throw();
   CHECK(b->wait(e, long_enough));
@@ -330,7 +330,7 @@ TEST_CASE("fault 27: too many notifications are refused, not queued") {
   fixture f{{}, how};
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   std::atomic<int> told{0};
   auto count = [&](const result<void>&) { ++told; };
@@ -343,7 +343,7 @@ TEST_CASE("fault 27: too many notifications are refused, not queued") {
       names(more.error(), errc::try_again, {"gpu:0", "2 events"});
     return !more;
   }));
-  f.table->release_hangs();
+  f.backend->release_hangs();
   e = {};
   f.closes_clean(d);
 }
@@ -352,7 +352,7 @@ TEST_CASE("fault 28: a host callback that can't be posted costs a round of the p
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "post", .answer = {.status = device_status::invalid}});
+  f.backend->plant({.function = "post", .answer = {.status = device_status::invalid}});
   auto e = d->submit(s, nothing()).value_or_throw();
   std::atomic<int> told{0};
   REQUIRE(d->notify(e, [&](const result<void>& out) { told += out ? 1 : 100; }));
@@ -367,7 +367,7 @@ TEST_CASE("fault 29: closing waits for what runs, but not for ever") {
   fixture f{{}, how};
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   REQUIRE(d->submit(s, nothing("spin")));
   auto closed = d->close(50ms);
   names(failure_of(closed), errc::device_timeout, {"gpu:0", "'compute'", "does not end"});
@@ -378,12 +378,12 @@ TEST_CASE("fault 30: the driver hangs in a call of the poller") {
   auto how = quick();
   fixture f{{}, how};
   auto d = f.open();
-  f.table->plant({.function = "health", .hang = true});
-  REQUIRE(comes_true(f.env(), [&] { return f.table->hanging() == 1; }));
+  f.backend->plant({.function = "health", .hang = true});
+  REQUIRE(comes_true(f.env(), [&] { return f.backend->hanging() == 1; }));
   auto closed = d->close(100ms);
   names(failure_of(closed), errc::device_timeout, {"gpu:0", "poller"});
   CHECK(f.traced.events("device.abandoned") == 1);
-  f.table->release_hangs();
+  f.backend->release_hangs();
 }
 
 TEST_CASE("fault 31: memory and events that come back after the device failed are left alone") {
@@ -392,16 +392,16 @@ TEST_CASE("fault 31: memory and events that come back after the device failed ar
   auto s = d->make_stream("compute").value_or_throw();
   auto m = d->allocate(4096, s).value_or_throw();
   auto e = d->submit(s, nothing()).value_or_throw();
-  f.table->lose(0);
+  f.backend->lose(0);
   REQUIRE(comes_true(f.env(), [&] { return d->why_failed().has_value(); }));
   f.closes_abandoned(d, errc::device_lost);
-  const auto released = f.table->calls("release");
-  const auto dropped = f.table->calls("drop_event");
+  const auto released = f.backend->calls("release");
+  const auto dropped = f.backend->calls("drop_event");
   m = {};
   e = {};
   d.reset();
-  CHECK(f.table->calls("release") == released);
-  CHECK(f.table->calls("drop_event") == dropped);
+  CHECK(f.backend->calls("release") == released);
+  CHECK(f.backend->calls("drop_event") == dropped);
 }
 
 TEST_CASE("fault 32: handles may outlive a device that closed well") {
@@ -417,21 +417,22 @@ TEST_CASE("fault 32: handles may outlive a device that closed well") {
   e = {};
   s = {};
   d.reset();
-  CHECK(f.table->census() == fake_census{});
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("fault 33: an answer that nobody knows ends the device only when the device is ill") {
   fixture f;
   auto d = f.open();
   auto s = d->make_stream("compute").value_or_throw();
-  f.table->plant({.function = "run",
-                  .answer = {.status = device_status::failed, .native = 999, .text = "news"},
-                  .breaks = false});
+  f.backend->plant({.function = "run",
+                    .answer = {.status = device_status::failed, .native = 999, .text = "news"},
+                    .breaks = false});
   names(failure_of(d->submit(s, nothing("adam"))), errc::invalid_argument,
         {"gpu:0", "'compute'", "'adam'", "news", "999"});
   CHECK(!d->why_failed());
   CHECK(d->wait(d->submit(s, nothing()).value_or_throw(), long_enough));
-  f.table->plant({.function = "run", .answer = {.status = device_status::failed, .text = "news"}});
+  f.backend->plant(
+    {.function = "run", .answer = {.status = device_status::failed, .text = "news"}});
   names(failure_of(d->submit(s, nothing("adam"))), errc::device_lost, {"gpu:0", "news"});
   f.closes_abandoned(d, errc::device_lost);
 }

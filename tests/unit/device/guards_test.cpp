@@ -11,12 +11,12 @@ namespace {
 
 using namespace device_test;
 
-/// Two devices of one table, and their communicators.
+/// Two devices of one backend, and their communicators.
 struct pair_of {
-  pair_of(const environment& env, const std::shared_ptr<device_backend>& table,
+  pair_of(const environment& env, const std::shared_ptr<device_backend>& backend,
           device_options how = patient()) {
     for (std::uint32_t i = 0; i < 2; ++i) {
-      devices.push_back(device::open(env, table, i, how).value_or_throw());
+      devices.push_back(device::open(env, backend, i, how).value_or_throw());
       compute.push_back(devices[i]->make_stream("compute").value_or_throw());
       reduce.push_back(devices[i]->make_stream("reduce").value_or_throw());
     }
@@ -43,8 +43,8 @@ struct pair_of {
 
 TEST_CASE("comm: a sum that broke is not told as done, on the side that did not revoke") {
   fixture f;
-  auto table = make_cpu_backend(f.env(), {.devices = 2});
-  pair_of two{f.env(), table};
+  auto backend = make_cpu_backend(f.env(), {.devices = 2});
+  pair_of two{f.env(), backend};
   for (std::uint32_t round = 1; round <= 10; ++round) {
     auto comms = two.open(group_epoch{round});
     std::vector<float> x(1000, 1.0f);
@@ -73,7 +73,7 @@ TEST_CASE("comm: a sum that broke is not told as done, on the side that did not 
 
 TEST_CASE("comm: what another stream does with a sum that broke is told") {
   fixture f{{.devices = 2}};
-  pair_of two{f.env(), f.table};
+  pair_of two{f.env(), f.backend};
   auto comms = two.open(group_epoch{1});
   auto& d = two.devices[0];
   {
@@ -94,7 +94,7 @@ TEST_CASE("comm: what another stream does with a sum that broke is told") {
 
 TEST_CASE("comm: a sum that went well leaves its streams free of its group") {
   fixture f{{.devices = 2}};
-  pair_of two{f.env(), f.table};
+  pair_of two{f.env(), f.backend};
   auto comms = two.open(group_epoch{1});
   std::vector<float> x(2, 1.0f);
   std::vector<stream_event> events;
@@ -116,7 +116,7 @@ TEST_CASE("comm: a member that does not come in time ends the group, not the dev
   for (bool waits : {true, false}) {
     CAPTURE(waits);
     fixture f{{.devices = 2}};
-    pair_of two{f.env(), f.table, quick()};
+    pair_of two{f.env(), f.backend, quick()};
     auto comms = two.open(group_epoch{1});
     std::vector<float> x(8, 1.0f);
     auto& d = two.devices[0];
@@ -142,8 +142,8 @@ TEST_CASE("comm: a member that does not come in time ends the group, not the dev
 
 TEST_CASE("comm: a revoke does not wait for a collective that waits for a full queue") {
   fixture f;
-  auto table = make_cpu_backend(f.env(), {.devices = 2, .queue_len_max = 2, .full_max = 30s});
-  pair_of two{f.env(), table};
+  auto backend = make_cpu_backend(f.env(), {.devices = 2, .queue_len_max = 2, .full_max = 30s});
+  pair_of two{f.env(), backend};
   auto comms = two.open(group_epoch{1});
   std::vector<float> x(1000, 1.0f);
   std::atomic<int> put{0};

@@ -57,8 +57,8 @@ TEST_CASE("close: a handle that drops while streams run out frees nothing that t
 TEST_CASE("close: calls that race with it are refused or served") {
   fixture f;
   for (int round = 0; round < 300; ++round) {
-    auto table = make_cpu_backend(f.env());
-    auto d = device::open(f.env(), table, 0, patient()).value_or_throw();
+    auto backend = make_cpu_backend(f.env());
+    auto d = device::open(f.env(), backend, 0, patient()).value_or_throw();
     auto s = d->make_stream("a").value_or_throw();
     std::atomic<int> going{0};
     std::vector<std::thread> threads;
@@ -98,7 +98,7 @@ TEST_CASE("close: handles that drop meanwhile go back, each once") {
     drop.join();
     d.reset();
     s = {};
-    CHECK(f.table->census() == fake_census{});
+    CHECK(f.backend->census() == fake_census{});
   }
 }
 
@@ -134,14 +134,14 @@ TEST_CASE("close: a call that hangs in the driver fails the device, and does not
     auto s = d->make_stream("a").value_or_throw();
     { auto gone = d->allocate(1 << 19, s).value_or_throw(); }
     REQUIRE(d->wait(d->record_event(s).value_or_throw(), long_enough));
-    f.table->plant({.function = function, .hang = true});
+    f.backend->plant({.function = function, .hang = true});
     std::thread asks{[&] { (void)d->allocate(1 << 20, s); }}; // and has the cache given back
-    REQUIRE(comes_true(f.env(), [&] { return f.table->hanging() == 1; }));
+    REQUIRE(comes_true(f.env(), [&] { return f.backend->hanging() == 1; }));
     (void)d->statistics(); // waits for nobody
     const auto begin = f.env().clock.now();
     names(failure_of(d->close(100ms)), errc::device_timeout, {"gpu:0", "close", "does not end"});
     CHECK(f.env().clock.now() - begin < 5s);
-    f.table->release_hangs();
+    f.backend->release_hangs();
     asks.join();
   }
 }
@@ -185,7 +185,7 @@ TEST_CASE("streams: contexts give theirs back, and the next user's work runs beh
     auto closed = d->close(2s);
     CHECK_MESSAGE(closed, (closed ? std::string{} : to_string(closed.error())));
   }
-  CHECK(f.table->census() == fake_census{});
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("probe: a group's end is still told to the caller, not to a probe") {
@@ -203,8 +203,8 @@ TEST_CASE("probe: a group's end is still told to the caller, not to a probe") {
   auto s = a->make_stream("reduce").value_or_throw();
   float data[1] = {1};
   auto sum = a->comms().all_reduce(on_a, s, data, 1).value_or_throw(); // b does not come
-  const auto probes = f.table->calls("record");
-  REQUIRE(comes_true(f.env(), [&] { return f.table->calls("record") > probes; }));
+  const auto probes = f.backend->calls("record");
+  REQUIRE(comes_true(f.env(), [&] { return f.backend->calls("record") > probes; }));
   a->comms().revoke(group_epoch{1}, "the test says so");
   names(failure_of(a->wait(sum, long_enough)), errc::revoked, {"the test says so"});
   CHECK(!a->why_failed());
@@ -221,13 +221,13 @@ TEST_CASE("tensor: the source of a copy that is on its way may be let go of at o
     auto x = ctx->put(tensor::vector<float>({1, 1, 1}));
     ctx->wait();
     const auto& copies = ctx->stream("copies");
-    f.table->plant({.function = "execute:copy", .hang = true});
+    f.backend->plant({.function = "execute:copy", .hang = true});
     auto coming = ctx->start_get(x, copies);
     void* const at = x.data();
     x = {};
     auto next = ctx->empty(dtype::f32, {3});
     CHECK(next.data() != at); // the copy still reads there
-    f.table->release_hangs();
+    f.backend->release_hangs();
     tensor out{dtype::f32, {3}};
     ctx->finish_get(coming, out);
     CHECK(out == tensor::vector<float>({1, 1, 1}));
@@ -244,14 +244,14 @@ TEST_CASE("tensor: memory of another library's is let go of behind the streams t
   std::atomic<bool> gone{false};
   std::shared_ptr<void> owner{data.data(), [&](void*) { gone = true; }};
   auto x = device_tensor::wrap(d, dtype::f32, {4}, std::move(owner), data.data());
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = d->submit(s, nothing("spin")).value_or_throw();
   auto view = x.reshaped({2, 2});
   view.used_on(s);
   x = {};
   view = {};
   CHECK(!gone); // "spin" may still read there
-  f.table->release_hangs();
+  f.backend->release_hangs();
   REQUIRE(d->wait(e, long_enough));
   CHECK(comes_true(f.env(), [&] { return gone.load(); }));
   auto unused = device_tensor::wrap(
@@ -269,7 +269,7 @@ TEST_CASE("pool: a block that no event can be made for is not lost") {
   auto a = d->make_stream("a").value_or_throw(), b = d->make_stream("b").value_or_throw();
   auto m = d->allocate(4096, a).value_or_throw();
   void* const at = m.data();
-  f.table->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
+  f.backend->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
   m = {};
   CHECK(d->statistics().memory.bytes_in_use == 0);
   CHECK(d->statistics().memory.bytes_cached == 4096);
@@ -286,9 +286,9 @@ TEST_CASE("close: a device that has no event to wait for its streams with is lef
   fixture f{{}, patient()};
   auto d = f.open();
   auto s = d->make_stream("a").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   REQUIRE(d->enqueue(s, nothing("spin")));
-  f.table->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
+  f.backend->plant({.function = "make_event", .answer = {.status = device_status::out_of_memory}});
   f.closes_abandoned(d, errc::device_memory);
 }
 
@@ -327,13 +327,13 @@ TEST_CASE("notify: an event of another device is that device's affair") {
   fixture f{{.devices = 2}};
   auto a = f.open(0), b = f.open(1);
   auto s = b->make_stream("b").value_or_throw();
-  f.table->plant({.function = "execute:spin", .hang = true});
+  f.backend->plant({.function = "execute:spin", .hang = true});
   auto e = b->submit(s, nothing("spin")).value_or_throw();
   std::atomic<int> told{0};
   REQUIRE(a->notify(e, [&](const result<void>& out) {
     told += !out && out.error().code == errc::device_lost ? 1 : 100;
   }));
-  f.table->lose(1);
+  f.backend->lose(1);
   CHECK(comes_true(f.env(), [&] { return told == 1; }));
   CHECK(!a->why_failed());
   CHECK(a->close(2s));

@@ -22,12 +22,12 @@ struct member {
 };
 
 std::vector<member> members_on(const environment& env,
-                               const std::shared_ptr<device_backend>& table) {
+                               const std::shared_ptr<device_backend>& backend) {
   auto how = quick();
   how.hang_after = 60s;
   std::vector<member> out(2);
   for (std::uint32_t i = 0; i < 2; ++i) {
-    out[i].d = device::open(env, table, i, how).value_or_throw();
+    out[i].d = device::open(env, backend, i, how).value_or_throw();
     out[i].compute = out[i].d->make_stream("compute").value_or_throw();
     out[i].reduce = out[i].d->make_stream("reduce").value_or_throw();
   }
@@ -42,9 +42,9 @@ std::vector<member> members_on(const environment& env,
   return out;
 }
 
-void sums_in_buckets(const environment& env, const std::shared_ptr<device_backend>& table,
+void sums_in_buckets(const environment& env, const std::shared_ptr<device_backend>& backend,
                      bool bf16) {
-  auto all = members_on(env, table);
+  auto all = members_on(env, backend);
   const std::vector<std::size_t> sizes{1000, 1, 0, 300, 5000, 20, 30};
   std::vector<std::vector<device_tensor>> gradients(2);
   std::vector<std::unique_ptr<bucket_reducer>> reducers;
@@ -83,9 +83,9 @@ void sums_in_buckets(const environment& env, const std::shared_ptr<device_backen
 
 TEST_CASE("reducer: gradients of two devices become their mean, bucket by bucket") {
   fixture f{{.devices = 2}};
-  sums_in_buckets(f.env(), f.table, false);
-  sums_in_buckets(f.env(), f.table, true);
-  CHECK(f.table->census() == fake_census{});
+  sums_in_buckets(f.env(), f.backend, false);
+  sums_in_buckets(f.env(), f.backend, true);
+  CHECK(f.backend->census() == fake_census{});
 }
 
 TEST_CASE("reducer: the same on CPU devices, through the in-process reduction") {
@@ -96,8 +96,8 @@ TEST_CASE("reducer: the same on CPU devices, through the in-process reduction") 
 
 TEST_CASE("reducer: the first bucket is summed while later layers still compute") {
   fixture f{{.devices = 2}};
-  auto all = members_on(f.env(), f.table);
-  f.table->plant({.function = "execute:layer", .device = 0, .hang = true});
+  auto all = members_on(f.env(), f.backend);
+  f.backend->plant({.function = "execute:layer", .device = 0, .hang = true});
   std::vector<device_tensor> first;
   std::vector<std::unique_ptr<bucket_reducer>> reducers;
   for (auto& m : all) {
@@ -112,7 +112,7 @@ TEST_CASE("reducer: the first bucket is summed while later layers still compute"
   CHECK(all[0].d->wait(summed, long_enough));
   CHECK(
     !all[0].d->passed(all[0].d->record_event(all[0].compute).value_or_throw()).value_or_throw());
-  f.table->release_hangs();
+  f.backend->release_hangs();
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(first[i].to_host(all[i].compute).value_or_throw() == tensor::vector<float>({2, 4}));
   first.clear();
@@ -123,13 +123,13 @@ TEST_CASE("reducer: the first bucket is summed while later layers still compute"
 
 TEST_CASE("reducer: a member that is lost ends the sum with its epoch") {
   fixture f{{.devices = 2}};
-  auto all = members_on(f.env(), f.table);
+  auto all = members_on(f.env(), f.backend);
   bucket_reducer reducer{all[0].d, all[0].comm, all[0].reduce};
   auto g = device_tensor::from_host(all[0].d, all[0].compute, tensor::vector<float>({1, 2}))
              .value_or_throw();
   REQUIRE(reducer.add(g, all[0].compute));
   auto e = reducer.finish(all[0].compute).value_or_throw();
-  f.table->lose(1);
+  f.backend->lose(1);
   all[0].d->comms().revoke(group_epoch{1}, "gpu:1 is lost");
   names(failure_of(all[0].d->wait(e, long_enough)), errc::revoked, {"gpu:0", "gpu:1 is lost"});
   REQUIRE(reducer.add(g, all[0].compute)); // waits for its bucket to be full
@@ -144,7 +144,7 @@ TEST_CASE("mlp: a device's loss and gradients are the CPU kernels'") {
   how.hang_after = 60s;
   const std::vector<std::int64_t> widths{20, 16, 5};
   const std::vector<std::size_t> sizes{20, 16, 5};
-  for (auto& d : {device::open(f.env(), f.table, 0, how).value_or_throw(),
+  for (auto& d : {device::open(f.env(), f.backend, 0, how).value_or_throw(),
                   device::open(f.env(), make_cpu_backend(f.env()), 0, how).value_or_throw()}) {
     auto ctx = device_context::make(d).value_or_throw();
     {

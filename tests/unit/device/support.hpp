@@ -62,8 +62,8 @@ inline device_options patient() {
 /// One or more made-up GPUs.
 struct fixture {
   explicit fixture(fake_options options = {}, device_options how = quick())
-    : table{std::make_shared<fake_backend>(env(), options)}, how_{how} {}
-  ~fixture() { table->release_hangs(); }
+    : backend{std::make_shared<fake_backend>(env(), options)}, how_{how} {}
+  ~fixture() { backend->release_hangs(); }
 
   environment env() {
     auto& m = this_machine();
@@ -77,14 +77,14 @@ struct fixture {
   }
 
   std::shared_ptr<device> open(std::uint32_t index = 0) {
-    return device::open(env(), table, index, how_).value_or_throw();
+    return device::open(env(), backend, index, how_).value_or_throw();
   }
 
   /// The device closes well, and nothing of it is left.
   void closes_clean(const std::shared_ptr<device>& d) {
     auto closed = d->close(2s);
     CHECK_MESSAGE(closed, (closed ? std::string{} : to_string(closed.error())));
-    CHECK(table->census() == fake_census{});
+    CHECK(backend->census() == fake_census{});
   }
 
   /// The device says why it failed, closing ends in time, and what is left is left untouched.
@@ -99,7 +99,7 @@ struct fixture {
   }
 
   counting_tracer traced{};
-  std::shared_ptr<fake_backend> table;
+  std::shared_ptr<fake_backend> backend;
   device_options how_;
 };
 

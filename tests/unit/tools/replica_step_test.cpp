@@ -88,21 +88,21 @@ TEST_CASE("replica step: on GPUs it runs their kernels, and ends with the same w
   gpu_host host;
   for (const auto& devices :
        {std::vector<std::string>{"gpu:0"}, std::vector<std::string>{"gpu:0", "gpu:1"}}) {
-    const auto before = host.table().calls("run");
+    const auto before = host.backend().calls("run");
     const auto n = static_cast<std::uint32_t>(devices.size());
     check_same_bits(train(host.over(devices), step_place::device),
                     train(mirrored_over(n), step_place::host));
-    CHECK(host.table().calls("run") > before);
+    CHECK(host.backend().calls("run") > before);
   }
   // Four steps of two: the last layer's gradients by themselves, before the first layer's are
   // there.
-  CHECK(host.table().calls("comm_all_reduce") == 4 * 2 * 3);
+  CHECK(host.backend().calls("comm_all_reduce") == 4 * 2 * 3);
 }
 
 TEST_CASE("replica step: a device that breaks is named") {
   gpu_host host;
   const auto s = host.over({"gpu:0", "gpu:1"});
-  host.table().plant({.function = "execute:dense_backward", .device = 1});
+  host.backend().plant({.function = "execute:dense_backward", .device = 1});
   const auto why = failure_of([&] { (void)train(s, step_place::device); });
   CHECK_MESSAGE(why.text.find("gpu:1") != std::string::npos, to_string(why));
 }

@@ -263,7 +263,7 @@ TEST_CASE("shared memory: descriptors beyond the one of an offer are not kept") 
 
 TEST_CASE("shared memory: what was written before an offer is declined arrives first, in order") {
   const std::string name = "test/" + std::to_string(::getpid());
-  const auto door = detail::open_handshake(name).value_or_throw();
+  const auto door = detail::listen_handshake(name).value_or_throw();
   auto socket = std::move(detail::connect_handshake(name)).value_or_throw();
   auto memory = link_memory::create(4096).value_or_throw();
   REQUIRE(detail::send_offer(socket.get(), {4096}, memory.fd()));

@@ -313,8 +313,7 @@ TEST_CASE("closure queue: closures that wait for inputs count for the bound") {
   CHECK(late.error().code == errc::deadline);
 }
 
-// -- attempts that may still have an effect (INV-X2)
-// -----------------------------------------------
+// -- attempts that may still have an effect (INV-X2) ----------------------------------------------
 
 namespace {
 
@@ -428,8 +427,7 @@ TEST_CASE("INV-X2 stop cancels at once, also what is unacknowledged: nobody conf
   CHECK(w.queue->take_unconfirmed().empty());
 }
 
-// -- failed attempts
-// -------------------------------------------------------------------------------------
+// -- failed attempts ------------------------------------------------------------------------------
 
 TEST_CASE(
   "closure queue: a failed attempt only for a closure that was running when its worker died") {

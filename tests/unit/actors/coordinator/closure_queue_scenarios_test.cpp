@@ -285,8 +285,7 @@ TEST_CASE("closure queue: what becomes takeable by an end or by coming back wake
   CHECK(w.works == 3);
 }
 
-// -- completion watermarks
-// --------------------------------------------------------------------------------
+// -- completion watermarks ------------------------------------------------------------------------
 
 TEST_CASE(
   "closure queue: the completion watermark has every id up to the highest dispatched that has not "

@@ -1,6 +1,6 @@
 // Goal: a worker gets work once it is a member and its own link is up, whatever came first and
-// whatever came and went in between. Method: each rule alone, then all short histories of two lives
-// against a model.
+// whatever came and went in between. Method: each rule alone, then all short histories of two
+// incarnations against a model.
 #include <troupe/actors/coordinator/link_rendezvous.hpp>
 
 #include <string>
@@ -62,34 +62,34 @@ TEST_CASE("rendezvous: news of an earlier session does not send the later one aw
   CHECK(r.meet(0).has_value());
 }
 
-TEST_CASE("rendezvous: all histories of two lives follow the model") {
+TEST_CASE("rendezvous: all histories of two incarnations follow the model") {
   // Moves: member came, left, link came, ended, each of the first or the second session. After each
   // move they are asked to meet.
-  const incarnation lives[] = {first, second};
+  const incarnation incarnations[] = {first, second};
   for (unsigned code = 0; code < 8u * 8 * 8 * 8 * 8; ++code) {
     CAPTURE(code);
     rendezvous r;
     int member = 0, link = 0; // the session that waits; 0: none
     unsigned rest = code;
     for (int i = 0; i < 5; ++i, rest /= 8) {
-      const int life = static_cast<int>(rest % 2) + 1;
-      const auto& inc = lives[life - 1];
+      const int which = static_cast<int>(rest % 2) + 1;
+      const auto& inc = incarnations[which - 1];
       switch (rest % 8 / 2) {
         case 0:
-          r.member_came(0, inc, std::to_string(life));
-          member = life;
+          r.member_came(0, inc, std::to_string(which));
+          member = which;
           break;
         case 1:
           r.member_left(0, inc);
-          member = member == life ? 0 : member;
+          member = member == which ? 0 : member;
           break;
         case 2:
-          r.link_came(0, inc, std::to_string(life));
-          link = life;
+          r.link_came(0, inc, std::to_string(which));
+          link = which;
           break;
         default:
           r.link_ended(0, inc);
-          link = link == life ? 0 : link;
+          link = link == which ? 0 : link;
           break;
       }
       const auto met = r.meet(0);
@@ -130,7 +130,7 @@ TEST_CASE(
   CHECK_FALSE(others.timed_out(now).has_value());
 }
 
-TEST_CASE("awaited losses: workers and lives with large numbers are told apart") {
+TEST_CASE("awaited losses: workers and incarnations with large numbers are told apart") {
   awaited_losses<int> losses;
   const std::uint32_t last = 0xffff'ffff;
   const auto timer = losses.await(last, {.counter = last, .nonce = 1}, 1);

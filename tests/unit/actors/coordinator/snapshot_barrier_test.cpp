@@ -4,6 +4,8 @@
 #include <troupe/actors/coordinator/snapshot_barrier.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -72,14 +74,18 @@ TEST_CASE(
 
 TEST_CASE("barrier: closures that have ended are forgotten, however many come back") {
   snapshot_barrier b{300};
+  std::vector<std::weak_ptr<closure>> all;
   for (std::uint64_t seq = 1; seq <= 2000; ++seq) {
     auto c = open_closure(seq);
+    all.push_back(c);
     b.note_partial(c);
     if (seq != 1000)
       c->result->status = remote_status::ready;
     else
       CHECK(b.has_partial());
   }
+  // before `has_partial`, which lets go of those that have ended
+  CHECK(std::count_if(all.begin(), all.end(), [](const auto& c) { return !c.expired(); }) <= 512);
   CHECK(b.has_partial()); // the thousandth is open
 }
 
@@ -97,17 +103,17 @@ TEST_CASE("barrier: ids of snapshots are new, in their term") {
 TEST_CASE("barrier: complete once every server has taken it, failed with the first that did not") {
   snapshot_barrier b{300};
   b.begin(start);
-  auto cut = b.take(first_term, {0, 2, 5});
-  CHECK(b.answered(cut, 2, true) == answer::more);
-  CHECK(b.answered(cut, 2, true) == answer::more); // said twice
-  CHECK(b.answered(cut, 0, true) == answer::more);
-  CHECK(b.answered(cut, 5, true) == answer::complete);
-  CHECK(b.end() == cut);
+  auto snapshot = b.take(first_term, {0, 2, 5});
+  CHECK(b.answered(snapshot, 2, true) == answer::more);
+  CHECK(b.answered(snapshot, 2, true) == answer::more); // said twice
+  CHECK(b.answered(snapshot, 0, true) == answer::more);
+  CHECK(b.answered(snapshot, 5, true) == answer::complete);
+  CHECK(b.end() == snapshot);
   b.begin(start);
-  cut = b.take(first_term, {0, 2});
-  CHECK(b.answered(cut, 0, true) == answer::more);
-  CHECK(b.answered(cut, 2, false) == answer::failed);
-  CHECK(b.end() == cut);
+  snapshot = b.take(first_term, {0, 2});
+  CHECK(b.answered(snapshot, 0, true) == answer::more);
+  CHECK(b.answered(snapshot, 2, false) == answer::failed);
+  CHECK(b.end() == snapshot);
 }
 
 TEST_CASE("barrier: a late answer says nothing of the next snapshot") {
@@ -119,10 +125,10 @@ TEST_CASE("barrier: a late answer says nothing of the next snapshot") {
   b.begin(start);
   CHECK(b.answered(old, 0, true) == answer::late); // the next one quiesces
   CHECK(b.answered(old, 0, false) == answer::late);
-  const auto cut = b.take(first_term, {0});
+  const auto snapshot = b.take(first_term, {0});
   CHECK(b.answered(old, 0, true) == answer::late);
   CHECK(b.answered(old, 0, false) == answer::late);
-  CHECK(b.answered(cut, 0, true) == answer::complete);
+  CHECK(b.answered(snapshot, 0, true) == answer::complete);
 }
 
 TEST_CASE("barrier: a save that ends before the servers were asked leaves nothing there") {
@@ -167,8 +173,8 @@ TEST_CASE("barrier: failures name whom a save waited for") {
   CHECK(b.no_progress({}, 3).text
         == "save: no progress for 300 ms of the servers have not confirmed that 3 closures ended, "
            "or closures that may have reached a server wait for a worker");
-  const auto cut = b.take(first_term, {0, 1, 4});
-  b.answered(cut, 1, true);
+  const auto snapshot = b.take(first_term, {0, 1, 4});
+  b.answered(snapshot, 1, true);
   CHECK(b.no_answer().text == "save: waiting for the snapshots of ps:0, ps:4 after 300 ms");
   CHECK(b.no_answer().code == errc::deadline);
 }

@@ -15,10 +15,10 @@ namespace {
 using namespace troupe;
 using outcome = term_election::outcome;
 
-constexpr incarnation life{.counter = 1, .nonce = 11};
+constexpr incarnation current{.counter = 1, .nonce = 11};
 constexpr incarnation next_session{.counter = 2, .nonce = 22};
 
-outcome grant(term_election& e, std::uint32_t server, const incarnation& inc = life) {
+outcome grant(term_election& e, std::uint32_t server, const incarnation& inc = current) {
   return e.answered(server, inc, e.term(), errc::none, e.term(), false);
 }
 
@@ -31,8 +31,8 @@ bool all_granted(const term_election& e, std::vector<std::uint32_t> servers) {
 TEST_CASE("election: a term is won once every server that must be there has granted it") {
   term_election e;
   CHECK(e.term() == term_no{1});
-  e.server_joined(0, life);
-  e.server_joined(2, life);
+  e.server_joined(0, current);
+  e.server_joined(2, current);
   CHECK_FALSE(all_granted(e, {0, 2}));
   CHECK(grant(e, 0) == outcome::granted);
   CHECK(e.has_granted(0));
@@ -46,14 +46,14 @@ TEST_CASE("election: a term is won once every server that must be there has gran
 
 TEST_CASE("election: a refusal before anything is sent raises the term, for all servers") {
   term_election e;
-  e.server_joined(0, life);
-  e.server_joined(1, life);
+  e.server_joined(0, current);
+  e.server_joined(1, current);
   grant(e, 0);
-  CHECK(e.answered(1, life, term_no{1}, errc::superseded, term_no{7}, false) == outcome::raised);
+  CHECK(e.answered(1, current, term_no{1}, errc::superseded, term_no{7}, false) == outcome::raised);
   CHECK(e.term() == term_no{8});
   CHECK_FALSE(e.has_granted(0)); // it granted another one
-  CHECK(e.answered(0, life, term_no{1}, errc::none, term_no{1}, false) == outcome::late);
-  CHECK(e.answered(0, life, term_no{1}, errc::superseded, term_no{90}, false) == outcome::late);
+  CHECK(e.answered(0, current, term_no{1}, errc::none, term_no{1}, false) == outcome::late);
+  CHECK(e.answered(0, current, term_no{1}, errc::superseded, term_no{90}, false) == outcome::late);
   CHECK_FALSE(e.has_granted(0));
   CHECK(e.term() == term_no{8});
   grant(e, 0);
@@ -63,16 +63,17 @@ TEST_CASE("election: a refusal before anything is sent raises the term, for all 
 
 TEST_CASE("election: a refusal after work was sent is another coordinator's victory") {
   term_election e;
-  e.server_joined(0, life);
-  CHECK(e.answered(0, life, term_no{1}, errc::superseded, term_no{7}, true) == outcome::superseded);
+  e.server_joined(0, current);
+  CHECK(e.answered(0, current, term_no{1}, errc::superseded, term_no{7}, true)
+        == outcome::superseded);
   CHECK(e.term() == term_no{1});
 }
 
 TEST_CASE("election: a server that fails otherwise ends it, dispatched or not") {
   for (bool dispatched : {false, true}) {
     term_election e;
-    e.server_joined(0, life);
-    CHECK(e.answered(0, life, term_no{1}, errc::unavailable, term_no{}, dispatched)
+    e.server_joined(0, current);
+    CHECK(e.answered(0, current, term_no{1}, errc::unavailable, term_no{}, dispatched)
           == outcome::superseded);
     CHECK_FALSE(e.has_granted(0));
   }
@@ -81,12 +82,12 @@ TEST_CASE("election: a server that fails otherwise ends it, dispatched or not") 
 TEST_CASE("election: the answer of a session that has gone counts for nothing") {
   term_election e;
   CHECK(grant(e, 0) == outcome::stale); // never there
-  e.server_joined(0, life);
+  e.server_joined(0, current);
   grant(e, 0);
   e.server_joined(0, next_session);
   CHECK_FALSE(e.has_granted(0)); // the new one has not been heard
-  CHECK(grant(e, 0, life) == outcome::stale);
-  CHECK(e.answered(0, life, term_no{1}, errc::superseded, term_no{5}, false) == outcome::stale);
+  CHECK(grant(e, 0, current) == outcome::stale);
+  CHECK(e.answered(0, current, term_no{1}, errc::superseded, term_no{5}, false) == outcome::stale);
   CHECK(e.term() == term_no{1});
   CHECK(grant(e, 0, next_session) == outcome::granted);
   e.server_lost(0);
@@ -96,17 +97,17 @@ TEST_CASE("election: the answer of a session that has gone counts for nothing") 
 
 TEST_CASE("election: a silent server is asked again while it is there, for the present term only") {
   term_election e;
-  e.server_joined(0, life);
-  e.server_joined(1, life);
-  CHECK(e.is_open(0, life, term_no{1}));
+  e.server_joined(0, current);
+  e.server_joined(1, current);
+  CHECK(e.is_open(0, current, term_no{1}));
   CHECK_FALSE(e.is_open(0, next_session, term_no{1}));
-  CHECK_FALSE(e.is_open(2, life, term_no{1}));
-  e.answered(1, life, term_no{1}, errc::superseded, term_no{1}, false);
+  CHECK_FALSE(e.is_open(2, current, term_no{1}));
+  e.answered(1, current, term_no{1}, errc::superseded, term_no{1}, false);
   CHECK(e.term() == term_no{2});
-  CHECK_FALSE(e.is_open(0, life, term_no{1})); // it has been asked for the new one
-  CHECK(e.is_open(0, life, term_no{2}));
+  CHECK_FALSE(e.is_open(0, current, term_no{1})); // it has been asked for the new one
+  CHECK(e.is_open(0, current, term_no{2}));
   e.server_lost(0);
-  CHECK_FALSE(e.is_open(0, life, term_no{2}));
+  CHECK_FALSE(e.is_open(0, current, term_no{2}));
 }
 
 TEST_CASE("election: random orders of answers end with one term that all have granted") {
@@ -124,7 +125,7 @@ TEST_CASE("election: random orders of answers end with one term that all have gr
     for (std::uint32_t server = 0; server < 4; ++server) {
       seen[server] = random() % 9;
       highest = std::max(highest, seen[server] + 1);
-      e.server_joined(server, life);
+      e.server_joined(server, current);
       open.push_back({server, e.term()});
     }
     auto before = e.term();
@@ -135,7 +136,7 @@ TEST_CASE("election: random orders of answers end with one term that all have gr
       const bool refuses = seen[server] >= value_of(asked);
       if (!refuses)
         seen[server] = value_of(asked) - 1; // this coordinator may ask again
-      const auto what = e.answered(server, life, asked, refuses ? errc::superseded : errc::none,
+      const auto what = e.answered(server, current, asked, refuses ? errc::superseded : errc::none,
                                    term_no{seen[server]}, false);
       CHECK(e.term() >= before);
       CHECK((what == outcome::raised) == (e.term() > before));

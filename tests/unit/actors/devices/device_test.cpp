@@ -29,9 +29,9 @@ using namespace std::chrono_literals;
 
 /// A port with one made-up kind of device.
 struct fake_port final : device_port {
-  explicit fake_port(std::shared_ptr<fake_backend> t) : table{std::move(t)} {}
-  std::vector<std::shared_ptr<device_backend>> backends() override { return {table}; }
-  std::shared_ptr<fake_backend> table;
+  explicit fake_port(std::shared_ptr<fake_backend> t) : backend{std::move(t)} {}
+  std::vector<std::shared_ptr<device_backend>> backends() override { return {backend}; }
+  std::shared_ptr<fake_backend> backend;
 };
 
 /// What threads that were given up may use after their test. Never destroyed.
@@ -50,14 +50,14 @@ struct stage {
   explicit stage(fake_options options = {}) {
     configure_system(config, init_messages);
     system = std::make_unique<caf::actor_system>(config);
-    table = std::make_shared<fake_backend>(env, options);
-    port = std::make_unique<fake_port>(table);
+    backend = std::make_shared<fake_backend>(env, options);
+    port = std::make_unique<fake_port>(backend);
     env.devices = port.get();
     plane = std::make_shared<device_plane>(
       env, *system,
       device_plane_options{.device = {.hang_after = 300ms, .check_every = 20ms}, .check_ms = 20});
   }
-  ~stage() { table->release_hangs(); }
+  ~stage() { backend->release_hangs(); }
 
   template <class Pred>
   bool comes_true(Pred pred) {
@@ -75,7 +75,7 @@ struct stage {
                   &traced};
   caf::actor_system_config config{};
   std::unique_ptr<caf::actor_system> system;
-  std::shared_ptr<fake_backend> table;
+  std::shared_ptr<fake_backend> backend;
   std::unique_ptr<fake_port> port;
   std::shared_ptr<device_plane> plane;
 };
@@ -102,7 +102,7 @@ TEST_CASE("device actor: opened once for all who ask, and closed with nothing le
   CHECK(s.traced.events("device.opened") == 1);
   d = nullptr;
   CHECK(s.plane->close(after(s.env.clock.now(), 5s)));
-  CHECK(s.table->census() == fake_census{});
+  CHECK(s.backend->census() == fake_census{});
   CHECK(s.traced.events("device.closed") == 1);
   auto late = s.plane->open(gpu0);
   REQUIRE(!late);
@@ -120,7 +120,7 @@ TEST_CASE("device actor: a device that is not there is refused, saying what is")
 
 TEST_CASE("device actor: what cannot be opened says why, and may be tried again") {
   stage s;
-  s.table->plant(
+  s.backend->plant(
     {.function = "bind", .answer = {.status = device_status::unavailable, .text = "busy"}});
   auto none = s.plane->open(gpu0);
   REQUIRE(!none);
@@ -128,7 +128,7 @@ TEST_CASE("device actor: what cannot be opened says why, and may be tried again"
   CHECK(none.error().text.find("busy") != std::string::npos);
   CHECK(s.plane->open(gpu0));
   CHECK(s.plane->close(after(s.env.clock.now(), 5s)));
-  CHECK(s.table->census() == fake_census{});
+  CHECK(s.backend->census() == fake_census{});
 }
 
 TEST_CASE("device actor: who watches hears of the end once, however late he comes") {
@@ -137,7 +137,7 @@ TEST_CASE("device actor: who watches hears of the end once, however late he come
   s.plane->watch(gpu0, early); // before it is in use
   auto d = s.plane->open(gpu0).value_or_throw();
   s.plane->watch(gpu0, first);
-  s.table->lose(0);
+  s.backend->lose(0);
   REQUIRE(s.comes_true([&] { return early->told == 1 && first->told == 1; }));
   CHECK(early->why.code == errc::device_lost);
   CHECK(early->why.text.find("gpu:0") != std::string::npos);
@@ -160,8 +160,8 @@ TEST_CASE("device actor: probes find what hangs on any stream while nobody waits
   const auto begin = s.env.clock.now();
   REQUIRE(s.comes_true([&] { return s.env.clock.now() - begin > 500ms; }));
   CHECK(seen->told == 0);
-  CHECK(s.table->calls("record") >= 3);
-  s.table->plant({.function = "execute:spin", .hang = true});
+  CHECK(s.backend->calls("record") >= 3);
+  s.backend->plant({.function = "execute:spin", .hang = true});
   REQUIRE(d->enqueue(stream,
                      {.name = "spin", .run = [](const launch_site&) { return device_answer{}; }}));
   REQUIRE(s.comes_true([&] { return seen->told == 1; }));
@@ -178,13 +178,13 @@ TEST_CASE(
   auto seen = std::make_shared<watcher>();
   s.plane->watch(gpu0, seen);
   auto d = s.plane->open(gpu0).value_or_throw();
-  s.table->plant({.function = "health", .hang = true});
+  s.backend->plant({.function = "health", .hang = true});
   REQUIRE(s.comes_true([&] { return seen->told == 1; }));
   CHECK(seen->why.code == errc::device_timeout);
   CHECK(seen->why.text.find("gpu:0: the poller hangs") == 0);
   d = nullptr;
   CHECK(!s.plane->close(after(s.env.clock.now(), 2s)));
-  s.table->release_hangs();
+  s.backend->release_hangs();
 }
 
 using asker_actor = caf::typed_actor<signature<void(device_event)>>;
@@ -208,12 +208,12 @@ TEST_CASE("device actor: an actor hears of an event that passed, and of one that
   auto stream = d->make_stream("compute").value_or_throw();
   REQUIRE(notify_actor(*d, d->record_event(stream).value_or_throw(), asker, 7));
   REQUIRE(s.comes_true([&] { return count() == 1; }));
-  s.table->plant({.function = "execute:spin", .hang = true});
+  s.backend->plant({.function = "execute:spin", .hang = true});
   auto never_passes =
     d->submit(stream, {.name = "spin", .run = [](const launch_site&) { return device_answer{}; }})
       .value_or_throw();
   REQUIRE(notify_actor(*d, never_passes, asker, 8));
-  s.table->lose(0);
+  s.backend->lose(0);
   REQUIRE(s.comes_true([&] { return count() == 2; }));
   CHECK(heard[7].code == errc::none);
   CHECK(heard[8].code == errc::device_lost);
@@ -224,28 +224,28 @@ TEST_CASE("device actor: an actor hears of an event that passed, and of one that
 
 TEST_CASE("device actor: a driver that hangs as it opens keeps no handler waiting") {
   stage s;
-  s.table->plant({.function = "describe", .hang = true});
-  device_actor_options options{.table = s.table, .check_ms = 20};
+  s.backend->plant({.function = "describe", .hang = true});
+  device_actor_options options{.backend = s.backend, .check_ms = 20};
   std::atomic<int> told{0};
   options.opened = [&](result<std::shared_ptr<device>> what) { told += what ? 100 : 1; };
   options.closed = std::make_shared<promise_slot<bool>>(s.env);
   auto closed = options.closed;
   auto actor = spawn_device(*s.system, s.env, std::move(options));
-  REQUIRE(s.comes_true([&] { return s.table->hanging() == 1; }));
+  REQUIRE(s.comes_true([&] { return s.backend->hanging() == 1; }));
   tell_from_outside(actor, close_device{.deadline_ms = 100, .here = made_here()});
   actor = nullptr;
   auto ended = closed->wait(after(s.env.clock.now(), 10s), "close");
   REQUIRE(ended);
   CHECK(!*ended);
   CHECK(told == 1);
-  s.table->release_hangs();
+  s.backend->release_hangs();
   CHECK(s.comes_true([&] { return s.traced.events("device.closed") == 1; })); // by who came late
 }
 
 TEST_CASE("device actor: orders from another process are nobody's") {
   stage s;
   auto d = s.plane->open(gpu0).value_or_throw();
-  device_actor_options options{.table = s.table};
+  device_actor_options options{.backend = s.backend};
   std::shared_ptr<device> made;
   std::atomic<bool> opened{false};
   options.opened = [&](result<std::shared_ptr<device>> what) {

@@ -426,16 +426,16 @@ TEST_CASE("server_event_loop: a snapshot is read part by part and restored into 
   std::vector<mutation> ops{{id, mutation_kind::apply, g, {}}};
   client.mutate(ops).value_or_throw();
   client.finish(x.w.in(seconds{20})).value_or_throw();
-  auto cut = static_cast<snapshot_id>(3);
-  x.vars.stores[0]->take_snapshot(cut).value_or_throw();
+  auto snapshot = static_cast<snapshot_id>(3);
+  x.vars.stores[0]->take_snapshot(snapshot).value_or_throw();
   auto from = x.caller(0);
   std::vector<tensor> parts;
   for (std::uint32_t part = 0; part < 3; ++part) {
-    auto piece = from->read_snapshot(cut, id, shard_index{0}, part).value_or_throw();
+    auto piece = from->read_snapshot(snapshot, id, shard_index{0}, part).value_or_throw();
     CHECK(piece.applies == 1);
     parts.push_back(piece.rows);
   }
-  CHECK(from->read_snapshot(cut, id, shard_index{0}, 3).error().code == errc::not_found);
+  CHECK(from->read_snapshot(snapshot, id, shard_index{0}, 3).error().code == errc::not_found);
   CHECK(from->read_snapshot(static_cast<snapshot_id>(4), id, shard_index{0}, 0).error().code
         == errc::not_found);
   x.caller(1)

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 constexpr time_point start{1h};
 
-TEST_CASE("crowd: quick looks rule out nothing") {
+TEST_CASE("adaptive_spin: quick looks rule out nothing") {
   adaptive_spin w;
   CHECK(w.may_look(start));
   CHECK(w.looked(start, 0us));
@@ -20,7 +20,7 @@ TEST_CASE("crowd: quick looks rule out nothing") {
   CHECK(w.may_look(start));
 }
 
-TEST_CASE("crowd: slow looks rule out others for twice as long each time, and no longer") {
+TEST_CASE("adaptive_spin: slow looks rule out others for twice as long each time, and no longer") {
   adaptive_spin w;
   auto now = start;
   for (duration pause : {2ms, 4ms, 8ms, 16ms, 32ms, 64ms, 128ms, 128ms}) {
@@ -32,7 +32,8 @@ TEST_CASE("crowd: slow looks rule out others for twice as long each time, and no
   }
 }
 
-TEST_CASE("crowd: a wait that went well makes the next slow look a matter of chance again") {
+TEST_CASE(
+  "adaptive_spin: a wait that went well makes the next slow look a matter of chance again") {
   adaptive_spin w;
   for (int i = 0; i < 5; ++i)
     (void)w.looked(start, 5ms);

@@ -226,6 +226,21 @@ TEST_CASE("supervised_threads: not all came back if one was given up earlier") {
   }
 }
 
+TEST_CASE(
+  "supervised_threads: destroyed without a join, it joins what has ended and gives up the rest") {
+  listed_threads threads;
+  {
+    supervised_threads pool{threads, 3, 0};
+    pool.start(0, "a", [](const post&) {});
+    pool.start(1, "b", [](const post&) {});
+    threads.all[0].ended = true;
+  } // the third place has no thread
+  CHECK(threads.all[0].joined);
+  CHECK_FALSE(threads.all[0].abandoned);
+  CHECK_FALSE(threads.all[1].joined);
+  CHECK(threads.all[1].abandoned);
+}
+
 TEST_CASE("supervised_threads: a thread may be given up while others wait for its end") {
   listed_threads threads;
   supervised_threads pool{threads, 1, 1};

@@ -13,7 +13,7 @@ using namespace replicas_test;
 /// Two made-up GPUs, whose copies are counted.
 struct input_host : gpu_machine {
   runtime_options options() const { return {.workers = 1, .servers = 1, .devices = {"gpu:0"}}; }
-  std::uint64_t copies() const { return table().calls("copy"); }
+  std::uint64_t copies() const { return backend().calls("copy"); }
   /// So many copies were started; waits for it.
   bool copied(std::uint64_t n) const {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -70,7 +70,7 @@ TEST_CASE("SYNC-INP-7 SYNC-I27 SYNC-OPT-I pieces are on the replicas' GPUs befor
     }
   }
   CHECK(host.traced.events("input.not_placed") == 0);
-  CHECK(host.table().census() == fake_census{});
+  CHECK(host.backend().census() == fake_census{});
 }
 
 TEST_CASE("SYNC-INP-7 SYNC-I27 without prefetch to the device pieces stay in host memory") {
@@ -133,15 +133,15 @@ TEST_CASE("input: a device that takes no piece ahead takes it, or says why, when
   input_host host;
   runtime rt{host.options(), host.here()};
   one_device_strategy s{rt, "gpu:0"};
-  host.table().plant({.function = "allocate",
-                      .answer = {.status = device_status::out_of_memory, .text = "full"},
-                      .breaks = false});
+  host.backend().plant({.function = "allocate",
+                        .answer = {.status = device_status::out_of_memory, .text = "full"},
+                        .breaks = false});
   auto input = distribute_dataset(s, rows(40)).iterate();
   auto batch = input.next();
   CHECK(host.traced.events("input.not_placed") <= 1);
   CHECK(s.run(from_device, batch) == vec<std::int64_t>({0, 1}));
   CHECK(s.run(from_device, input.next()) == vec<std::int64_t>({2, 3}));
-  host.table().lose(0);
+  host.backend().lose(0);
   names(failure_of([&] {
           for (int i = 0; i < 10; ++i)
             (void)s.run(from_device, input.next());

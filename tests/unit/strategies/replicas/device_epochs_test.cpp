@@ -21,7 +21,7 @@ TEST_CASE("SYNC-COL-J GPUs sum among themselves; with a CPU among them all sum o
   {
     auto s = host.over({"gpu:0", "gpu:1"});
     CHECK(sum_in(s) == 3);
-    CHECK(host.table().calls("comm_all_reduce") == 2);
+    CHECK(host.backend().calls("comm_all_reduce") == 2);
     CHECK(host.traced.events("replica.comm_on_host") == 0);
   }
   auto mixed = host.over({"gpu:0", "gpu:1", "cpu:0"});
@@ -49,20 +49,20 @@ TEST_CASE("SYNC-COL-J GPUs sum among themselves; with a CPU among them all sum o
   });
   for (bool each : ok)
     CHECK(each);
-  CHECK(host.table().calls("comm_all_reduce") == 2);
+  CHECK(host.backend().calls("comm_all_reduce") == 2);
   CHECK(host.traced.events("replica.comm_on_host") == 3); // once an epoch
 }
 
 TEST_CASE("communicators are opened once an epoch, ended with it, and gone with the strategy") {
   gpu_host host;
-  auto& table = host.table();
+  auto& backend = host.backend();
   {
     auto s = host.over({"gpu:0", "gpu:1"});
-    CHECK(table.calls("comm_open") == 0); // only when they are wanted
+    CHECK(backend.calls("comm_open") == 0); // only when they are wanted
     for (int i = 0; i < 10; ++i)
       CHECK(sum_in(s) == 3);
-    CHECK(table.calls("comm_open") == 2);
-    CHECK(table.census().comms == 2);
+    CHECK(backend.calls("comm_open") == 2);
+    CHECK(backend.census().comms == 2);
     for (int epoch = 2; epoch < 5; ++epoch) {
       CHECK_THROWS_AS(s.run([](replica_context& ctx) {
         (void)device_sum(ctx, 1);
@@ -71,14 +71,14 @@ TEST_CASE("communicators are opened once an epoch, ended with it, and gone with 
         (void)device_sum(ctx, 1);
       }),
                       std::runtime_error);
-      CHECK(comes_true([&] { return table.census().comms == 0; }));
+      CHECK(comes_true([&] { return backend.census().comms == 0; }));
       CHECK(sum_in(s) == 3);
-      CHECK(table.calls("comm_open") == 2 * static_cast<std::uint64_t>(epoch));
+      CHECK(backend.calls("comm_open") == 2 * static_cast<std::uint64_t>(epoch));
     }
   }
-  CHECK(comes_true([&] { return table.census().comms == 0; }));
+  CHECK(comes_true([&] { return backend.census().comms == 0; }));
   host.rt = nullptr;
-  CHECK(table.census() == fake_census{});
+  CHECK(backend.census() == fake_census{});
 }
 
 TEST_CASE("an epoch that ends while gradients are on their way leaves no trace in the next") {
@@ -111,7 +111,7 @@ TEST_CASE("work that hangs on one device ends the sum at the deadline, for all")
   gpu_host host;
   auto s = host.over({"gpu:0", "gpu:1"}, {.collective_timeout = 300ms});
   CHECK(sum_in(s) == 3);
-  host.table().plant({.function = "execute:layer", .device = 1, .hang = true});
+  host.backend().plant({.function = "execute:layer", .device = 1, .hang = true});
   auto why = failure_of([&] {
     s.run([](replica_context& ctx) {
       auto& d = ctx.device();
@@ -120,7 +120,7 @@ TEST_CASE("work that hangs on one device ends the sum at the deadline, for all")
     });
   });
   names(why, errc::deadline, {"all_reduce sum on devices", "300 ms"});
-  host.table().release_hangs();
+  host.backend().release_hangs();
   CHECK(sum_in(s) == 3);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a device that is lost ends the others' sums; those that are left go o
     auto why = failure_of([&] {
       s.run([&](replica_context& ctx) {
         if (id_of(ctx) == 1 && comes_true([&] { return begun == 2; })) {
-          host.table().lose(1);
+          host.backend().lose(1);
           (void)device_sum(ctx, 1);
         }
         ++begun;
@@ -144,29 +144,29 @@ TEST_CASE("a device that is lost ends the others' sums; those that are left go o
     });
     names(why, errc::device_lost, {"gpu:1"});
     CHECK(cancelled == 2);
-    CHECK(comes_true([&] { return host.table().census().comms == 0; }));
+    CHECK(comes_true([&] { return host.backend().census().comms == 0; }));
   }
   CHECK(sum_in(host.over({"gpu:0", "gpu:2"})) == 3);
 }
 
 TEST_CASE("without a key all go through the host; where one can't join, all are told") {
   gpu_host host;
-  auto& table = host.table();
+  auto& backend = host.backend();
   {
-    table.plant({.function = "comm_get_unique_id",
-                 .answer = {.status = device_status::invalid, .text = "no key today"}});
+    backend.plant({.function = "comm_get_unique_id",
+                   .answer = {.status = device_status::invalid, .text = "no key today"}});
     auto s = host.over({"gpu:0", "gpu:1"});
     CHECK(sum_in(s) == 3);
-    CHECK(table.calls("comm_open") == 0);
+    CHECK(backend.calls("comm_open") == 0);
     CHECK(host.traced.events("replica.comm_on_host") == 2);
   }
   auto s = host.over({"gpu:0", "gpu:1"});
-  table.plant({.function = "comm_open",
-               .device = 1,
-               .answer = {.status = device_status::invalid, .text = "not today"}});
+  backend.plant({.function = "comm_open",
+                 .device = 1,
+                 .answer = {.status = device_status::invalid, .text = "not today"}});
   names(failure_of([&] { (void)sum_in(s); }), errc::collective_failed,
         {"replica 1", "all_reduce sum on devices", "gpu:1", "not today"});
-  CHECK(comes_true([&] { return table.census().comms == 0; }));
+  CHECK(comes_true([&] { return backend.census().comms == 0; }));
   CHECK(sum_in(s) == 3);
 }
 
@@ -174,21 +174,21 @@ TEST_CASE("a communicator that breaks by itself fails the run, and the next has 
   gpu_host host;
   auto s = host.over({"gpu:0", "gpu:1"});
   CHECK(sum_in(s) == 3);
-  host.table().plant({.function = "comm_all_reduce",
-                      .device = 0,
-                      .answer = {.status = device_status::failed, .text = "remote error"},
-                      .breaks = false});
+  host.backend().plant({.function = "comm_all_reduce",
+                        .device = 0,
+                        .answer = {.status = device_status::failed, .text = "remote error"},
+                        .breaks = false});
   names(failure_of([&] { (void)sum_in(s); }), errc::collective_failed,
         {"replica 0", "gpu:0", "remote error"});
   CHECK(sum_in(s) == 3);
-  CHECK(host.table().calls("comm_open") == 4);
+  CHECK(host.backend().calls("comm_open") == 4);
 }
 
 TEST_CASE("the first bucket is summed while later layers still compute") {
   gpu_host host;
   auto s = host.over({"gpu:0", "gpu:1"});
-  host.table().plant({.function = "execute:layer", .device = 0, .hang = true});
-  host.table().plant({.function = "execute:layer", .device = 1, .hang = true});
+  host.backend().plant({.function = "execute:layer", .device = 0, .hang = true});
+  host.backend().plant({.function = "execute:layer", .device = 1, .hang = true});
   std::atomic<int> summed{0};
   auto ok = s.run([&](replica_context& ctx) {
     auto& d = ctx.device();
@@ -199,7 +199,7 @@ TEST_CASE("the first bucket is summed while later layers still compute") {
     d.wait(d.record_event(d.stream("collectives")), 20s);
     const bool computes = !d.on()->passed(d.record_event(d.stream())).value_or_throw();
     if (++summed == 2)
-      host.table().release_hangs();
+      host.backend().release_hangs();
     reducer.finish();
     return computes && d.get(g) == vec<float>({2, 4});
   });
@@ -256,7 +256,7 @@ two_views sum_over(std::array<std::uint64_t, 2> hardware, duration timeout) {
     } catch (const error& e) {
       out.why.at(worker) = e.details();
     }
-    out.opened.at(worker) = machine.table().calls("comm_open");
+    out.opened.at(worker) = machine.backend().calls("comm_open");
     out.on_host.at(worker) = machine.traced.events("replica.comm_on_host");
   };
   std::thread other{work, 1};

@@ -119,7 +119,7 @@ TEST_CASE("devices: steps run on the device of their thread, CPUs unless told") 
     for (auto& each : seen)
       CHECK(each.starts_with("gpu:"));
   }
-  CHECK(host.table().census() == fake_census{});
+  CHECK(host.backend().census() == fake_census{});
 }
 
 TEST_CASE("devices: a step that asks for too much memory fails by itself, and nothing else does") {
@@ -150,7 +150,7 @@ TEST_CASE("devices: a lost device takes its worker along, and every closure has 
     for (int i = 0; i < n; ++i) {
       (void)coordinator.schedule(add_on_device, w);
       if (i == n / 2)
-        host.table().lose(0);
+        host.backend().lose(0);
     }
     coordinator.join();
     CHECK(w.read().item<float>() == static_cast<float>(n));
@@ -171,8 +171,8 @@ TEST_CASE("devices: with the last worker's device gone, who waits is told instea
   auto w = strategy.create_variable({.name = "w", .initial = tensor::scalar(0.0f)});
   for (int i = 0; i < 100; ++i)
     (void)coordinator.schedule(add_on_device, w);
-  host.table().lose(0);
-  host.table().lose(1);
+  host.backend().lose(0);
+  host.backend().lose(1);
   auto why = failure_of([&] { coordinator.join(60s); });
   CHECK(why.code == errc::device_lost);
   CHECK(says(why, "gpu:"));
@@ -183,12 +183,12 @@ TEST_CASE("devices: with the last worker's device gone, who waits is told instea
 
 TEST_CASE("devices: a closure that breaks every device ends those who wait for it") {
   gpu_machine host{2, 0};
-  host.table().plant({.function = "execute:work",
-                      .device = 0,
-                      .answer = {.status = device_status::launch_failed, .text = "bad"}});
-  host.table().plant({.function = "execute:work",
-                      .device = 1,
-                      .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  host.backend().plant({.function = "execute:work",
+                        .device = 0,
+                        .answer = {.status = device_status::launch_failed, .text = "bad"}});
+  host.backend().plant({.function = "execute:work",
+                        .device = 1,
+                        .answer = {.status = device_status::launch_failed, .text = "bad"}});
   runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};
@@ -201,10 +201,10 @@ TEST_CASE("devices: a closure that breaks every device ends those who wait for i
 
 TEST_CASE("devices: an operation that breaks its device is the worker's failure, not the step's") {
   gpu_machine host{2, 0};
-  host.table().plant({.function = "execute:work",
-                      .device = 1,
-                      .nth = 3,
-                      .answer = {.status = device_status::launch_failed, .text = "bad address"}});
+  host.backend().plant({.function = "execute:work",
+                        .device = 1,
+                        .nth = 3,
+                        .answer = {.status = device_status::launch_failed, .text = "bad address"}});
   runtime rt{on_gpus(), host.here()};
   parameter_server_strategy strategy{rt};
   cluster_coordinator coordinator{strategy};

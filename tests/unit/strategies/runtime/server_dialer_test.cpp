@@ -1,5 +1,5 @@
-// Whom a process dials for a server. Goal: the server's own life is asked for, and a server that is
-// no member is named. Method: entries of a membership, without a wire.
+// Whom a process dials for a server. Goal: the server's own incarnation is asked for, and a server
+// that is no member is named. Method: entries of a membership, without a wire.
 #include <memory>
 #include <string>
 
@@ -31,7 +31,7 @@ const origin third_worker{.task = {.job = job_kind::worker, .index = 3}, .inc = 
 
 } // namespace
 
-TEST_CASE("server dialer: the peer is the server's present life, told who dials") {
+TEST_CASE("server dialer: the peer is the server's present incarnation, told who dials") {
   dialing d;
   const member server{
     .task = {.job = job_kind::ps, .index = 1}, .inc = {5, 99}, .data_address = "10.0.0.7:4704"};

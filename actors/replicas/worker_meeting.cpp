@@ -1,4 +1,4 @@
-#include <troupe/actors/replicas/worker_rendezvous.hpp>
+#include <troupe/actors/replicas/worker_meeting.hpp>
 
 #include <algorithm>
 #include <charconv>
