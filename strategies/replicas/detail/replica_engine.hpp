@@ -19,6 +19,10 @@
 #include <troupe/strategies/runtime/fwd.hpp>
 #include <troupe/transport/collective_types.hpp>
 
+namespace troupe {
+class device_context;
+} // namespace troupe
+
 namespace troupe::detail {
 
 // parameter_server/detail/parameter_server_strategy_state.hpp
