@@ -191,15 +191,19 @@ auto strategy::run(F f, Args... args) const {
   const auto n = num_local_replicas();
   std::vector<bool> empty_replicas(n);
   std::uint32_t live = 0;
+  std::size_t empty_count = 0;
   for (std::size_t i = 0; i < n; ++i)
-    empty_replicas[i] = (detail::is_empty_replica(args, i) || ...);
+    if ((detail::is_empty_replica(args, i) || ...)) {
+      empty_replicas[i] = true;
+      ++empty_count;
+    }
   std::vector<std::shared_ptr<const detail::placed_input>> placed;
   (detail::note_live(args, live), ...);
   (detail::note_placed(args, placed), ...);
   std::vector<bool> absent;
-  if (std::find(empty_replicas.begin(), empty_replicas.end(), true) != empty_replicas.end())
+  if (empty_count > 0)
     absent = empty_replicas;
-  if (std::find(empty_replicas.begin(), empty_replicas.end(), false) == empty_replicas.end())
+  if (empty_count == n)
     empty_replicas.assign(n, false); // nobody here whose calls they could make
   // Shared with the threads: one that hangs may outlive this call.
   auto shared = std::make_shared<job>(job{
