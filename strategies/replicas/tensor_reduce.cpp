@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include <troupe/core/error.hpp>
 #include <troupe/kernels/casts.hpp>
 #include <troupe/kernels/merge.hpp>
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <troupe/core/error.hpp>
 #include <troupe/strategies/replicas/detail/tensor_reduce.hpp>
 
 namespace troupe::detail {

@@ -20,6 +20,7 @@
 #include <troupe/transport/collective_types.hpp>
 
 namespace troupe {
+class cluster_resolver;
 class device_context;
 } // namespace troupe
 
