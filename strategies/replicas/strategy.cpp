@@ -69,13 +69,28 @@ cross_replica_here::cross_replica_here(const std::shared_ptr<replica_engine>& of
 
 cross_replica_here::~cross_replica_here() { (void)exchange_context_local(frame_->outer); }
 
+namespace {
+
+/// Runs `body` as a replica of this process, in the running thread.
+void run_as_replica(const std::shared_ptr<replica_engine>& state, std::uint32_t local,
+                    const std::string& names,
+                    const std::function<void(replica_context&, std::uint32_t)>& body) {
+  replica_context ctx{state, local};
+  frame_here frame{
+    {.kind = context_kind::replica, .strategy = state, .replica = &ctx, .text = names}};
+  body(ctx, local);
+}
+
+} // namespace
+
 void run_replicas(const std::shared_ptr<replica_engine>& state,
                   std::function<void(replica_context&, std::uint32_t)> body) {
+  if (state->is_inline()) { // on this thread, which waits: nothing has to outlive the call
+    state->require_cross_replica("run");
+    return run_as_replica(state, 0, name_prefix(), body);
+  }
   state->run([state, names = name_prefix(), body = std::move(body)](std::uint32_t local) {
-    replica_context ctx{state, local};
-    frame_here frame{
-      {.kind = context_kind::replica, .strategy = state, .replica = &ctx, .text = names}};
-    body(ctx, local);
+    run_as_replica(state, local, names, body);
   });
 }
 
