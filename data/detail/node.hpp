@@ -19,7 +19,7 @@ public:
   /// Draws seeds from `random` and remembers them.
   open_context(storage_port& files, random_port& random) : storage{files}, random_{&random} {}
   /// Gives out `seeds`, in order: opens the same tree as before. Past the end: 0, and
-  /// `seeds_missing` tells.
+  /// `seeds_used` is above their number.
   open_context(storage_port& files, std::vector<std::uint64_t> seeds)
     : storage{files}, seeds_{std::move(seeds)} {}
 

@@ -245,7 +245,7 @@ inline constexpr std::size_t register_bytes = 0;
 template <class T>
 using widest_simd = simd<T, register_bytes == 0 ? 1 : static_cast<int>(register_bytes / sizeof(T))>;
 
-/// Stands for lanes<T, Count> where a function object chooses by type.
+/// Stands for simd<T, Count> where a function object chooses by type.
 template <class T, int Count>
 struct width_of {
   using type = simd<T, Count>;
